@@ -146,7 +146,6 @@ impl Client {
         Self { largest, ..self.clone() }
     }
 
-    /// A handle with its own time limit for each request.
     #[must_use]
     pub fn within(&self, timeout: Duration) -> Self {
         Self { timeout: Some(timeout), ..self.clone() }

@@ -50,7 +50,6 @@ pub enum Error {
 }
 
 impl Error {
-    /// `BadConfig` with a sentence.
     pub fn bad_config(sentence: impl Into<ConfigError>) -> Self {
         Self::BadConfig(sentence.into())
     }

@@ -135,7 +135,6 @@ impl Renewal {
         self.period
     }
 
-    /// Returns whether the Lease has never been renewed.
     pub fn is_first(&self) -> bool {
         self.renewed.is_none()
     }

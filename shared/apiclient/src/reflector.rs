@@ -43,7 +43,6 @@ struct Content<T> {
     /// A list was complete.
     synced: bool,
     rewinds: u64,
-    /// The last failure of the list or watch.
     error: Option<String>,
     /// Why the last state of a single object is not used.
     invalid: Option<String>,
@@ -253,7 +252,6 @@ impl<T: Clone + PartialEq> Content<T> {
 }
 
 impl<T: PartialEq> Content<T> {
-    /// A list was complete and within the limit: what is not here does not exist.
     fn is_complete(&self) -> bool {
         self.synced && !self.objects.truncated
     }

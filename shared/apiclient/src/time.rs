@@ -1,6 +1,6 @@
 //! Times in Kubernetes' formats.
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 /// MicroTime: UTC, `Z`, exactly six digits; a server refuses any other number of digits
 /// (apimachinery `pkg/apis/meta/v1/micro_time.go:26`).
@@ -24,12 +24,13 @@ pub(crate) fn skew(theirs: SystemTime, ours: SystemTime) -> i64 {
 }
 
 fn seconds(time: SystemTime) -> i64 {
-    let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
-    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+    time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]

@@ -10,7 +10,7 @@ use rustls::{
 use zeroize::Zeroizing;
 
 use crate::{
-    config::{ConfigError, Result, Trust},
+    config::{Result, Trust},
     document::{Cluster, Entry},
 };
 
@@ -18,9 +18,7 @@ pub(crate) fn server(cluster: &Entry<'_, Cluster>, master: Option<&str>) -> Resu
     // The URL itself may hold a password.
     const BAD: &str = "is not an http or https URL of a host, without a user name";
     match (master, &*cluster.value.server) {
-        (Some(url), _) => {
-            server_url(url).ok_or_else(|| ConfigError::from(format!("-master {BAD}")))
-        }
+        (Some(url), _) => server_url(url).ok_or_else(|| format!("-master {BAD}").into()),
         (None, "") => Err(cluster.fail("has no server")),
         (None, url) => {
             server_url(url).ok_or_else(|| cluster.fail(&format!("has a server that {BAD}")))

@@ -74,7 +74,7 @@ impl Metrics {
         self.sample(family, "", labels, value);
     }
 
-    pub fn add_histogram(&mut self, family: Family, labels: &[(&str, &str)], values: &Histogram) {
+    fn add_histogram(&mut self, family: Family, labels: &[(&str, &str)], values: &Histogram) {
         let mut count = 0;
         for (index, part) in values.counts.iter().enumerate() {
             count += part;

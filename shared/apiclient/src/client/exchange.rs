@@ -292,7 +292,6 @@ impl Client {
         Error::BadPeer(format!("{} ({address}): the answer is {what}", self.describe(request)))
     }
 
-    /// The error for an object that costs more memory than its limit.
     pub(crate) fn too_large(&self, request: &ApiRequest<'_>) -> Error {
         let most = request.budget(self.largest) >> 10;
         Error::TooLarge(format!(

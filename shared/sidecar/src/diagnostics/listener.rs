@@ -42,17 +42,11 @@ impl HttpListener {
         (host, port): (&str, u16),
         session: Arc<Session>,
     ) -> Result<Self> {
-        let addresses = addresses(host).ok_or_else(|| {
+        let addresses = addresses(host, port).ok_or_else(|| {
             Error::bad_config(format!("{flag} {host:?} is neither an IP address nor localhost"))
         })?;
-        let addresses: Vec<_> =
-            addresses.into_iter().map(|address| SocketAddr::new(address, port)).collect();
         let socket = TcpListener::bind(&*addresses).map_err(|e| {
-            let shown = match &*addresses {
-                [address] => address.to_string(),
-                _ => format!(":{port}"),
-            };
-            Error::bad_config(format!("{what} {shown} cannot be served: {e}"))
+            Error::bad_config(format!("{what} {host}:{port} cannot be served: {e}"))
         })?;
         Ok(Self { socket, session })
     }
@@ -88,16 +82,16 @@ impl HttpListener {
 
 /// The addresses of -metrics-host, of which the first that can be bound counts. No name service: a look-up could
 /// outlast a SIGTERM.
-fn addresses(host: &str) -> Option<Vec<IpAddr>> {
-    let address = match host.trim_matches(['[', ']']) {
+fn addresses(host: &str, port: u16) -> Option<Vec<SocketAddr>> {
+    let address: IpAddr = match host.trim_matches(['[', ']']) {
         "" => Ipv6Addr::UNSPECIFIED.into(),
         "localhost" => Ipv4Addr::LOCALHOST.into(),
-        host => host.parse::<IpAddr>().ok()?,
+        host => host.parse().ok()?,
     };
     // As in Go, `0.0.0.0` means both versions too (golang/go#17615): the kubelet probes the first address of a pod,
     // whichever version that is. The second is for hosts without IPv6.
     Some(match address.is_unspecified() {
-        true => vec![Ipv6Addr::UNSPECIFIED.into(), Ipv4Addr::UNSPECIFIED.into()],
-        false => vec![address],
+        true => vec![(Ipv6Addr::UNSPECIFIED, port).into(), (Ipv4Addr::UNSPECIFIED, port).into()],
+        false => vec![(address, port).into()],
     })
 }

@@ -171,9 +171,9 @@ fn many_silent_clients_and_slow_readers_keep_nobody_waiting() {
 fn a_taken_port_is_a_sentence() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();
-    for (host, shown) in [("127.0.0.1", "127.0.0.1:"), ("0.0.0.0", ":")] {
+    for host in ["127.0.0.1", "0.0.0.0"] {
         let error = HttpListener::plain(host, port).err().unwrap().to_string();
-        let expected = format!("metrics address {shown}{port} cannot be served");
+        let expected = format!("metrics address {host}:{port} cannot be served");
         assert!(error.contains(&expected), "{error}");
     }
     let error = HttpListener::plain("example.com", port).err().unwrap().to_string();
