@@ -4,10 +4,14 @@ use std::{
     collections::BTreeMap,
     fmt::{self, Display, Write},
     fs,
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
 
-use rustix::process::{Resource, getrlimit};
+use rustix::{
+    param::page_size,
+    process::{Resource, getrlimit},
+    time::{ClockId, clock_gettime},
+};
 
 use apiclient::client::{Client, Histogram, RequestMetrics};
 
@@ -100,14 +104,19 @@ impl Metrics {
         if let Some(most) = getrlimit(Resource::Nofile).current {
             gauge("process_max_fds", "Maximum number of open file descriptors.", most as f64);
         }
-        let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-        let Some(usage) = Usage::of(&stat) else { return };
-        let size = "Virtual memory size in bytes.";
-        gauge("process_virtual_memory_bytes", size, usage.address_space as f64);
-        let size = "Resident memory size in bytes.";
-        gauge("process_resident_memory_bytes", size, usage.resident as f64);
-        let time = "Total user and system CPU time spent in seconds.";
-        self.add(Family::counter("process_cpu_seconds_total", time), &[], usage.cpu);
+        let cpu = Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default();
+        let help = "Total user and system CPU time spent in seconds.";
+        self.add(Family::counter("process_cpu_seconds_total", help), &[], cpu.as_secs_f64());
+        // In pages: the address space, then what is resident of it (man 5 proc_pid_statm).
+        let memory = fs::read_to_string("/proc/self/statm").unwrap_or_default();
+        let pages = memory.split(' ').map_while(|pages| pages.parse::<u64>().ok());
+        let families = [
+            ("process_virtual_memory_bytes", "Virtual memory size in bytes."),
+            ("process_resident_memory_bytes", "Resident memory size in bytes."),
+        ];
+        for ((name, help), pages) in families.into_iter().zip(pages) {
+            self.add(Family::gauge(name, help), &[], pages * page_size() as u64);
+        }
     }
 
     /// Adds the requests of a client and the clock of its server; `target` distinguishes it from the others.
@@ -170,31 +179,6 @@ pub fn timestamp(time: SystemTime) -> f64 {
     time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }
 
-/// The fields of `/proc/self/stat` (man 5 proc_pid_stat).
-#[derive(Debug, PartialEq)]
-struct Usage {
-    cpu: f64,
-    address_space: u64,
-    resident: u64,
-}
-
-impl Usage {
-    fn of(stat: &str) -> Option<Self> {
-        // The name of the program, in parentheses, may hold anything.
-        let fields: Vec<u64> = stat
-            .rsplit(')')
-            .next()?
-            .split_whitespace()
-            .map(|field| field.parse().unwrap_or_default())
-            .collect();
-        let field = |number: usize| fields.get(number - 3).copied();
-        // A tick is 10 ms on every architecture that Linux runs containers on.
-        let cpu = (field(14)? + field(15)?) as f64 / 100.0;
-        let resident = field(24)?.saturating_mul(rustix::param::page_size() as u64);
-        Some(Self { cpu, address_space: field(23)?, resident })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -229,21 +213,19 @@ mod tests {
 
     #[test]
     fn the_process_is_described_by_the_standard_set() {
-        let stat = "7 (a) b) S 1 7 7 0 -1 4194304 1 2 3 4 120 30 0 0 20 0 4 0 99 4096000 25 1844";
-        let expected = Usage {
-            cpu: 1.5,
-            address_space: 4_096_000,
-            resident: 25 * rustix::param::page_size() as u64,
-        };
-        assert_eq!(Usage::of(stat), Some(expected));
-        assert_eq!(Usage::of(""), None);
         let mut metrics = Metrics::default();
         metrics.add_process("x", SystemTime::UNIX_EPOCH);
         let text = metrics.to_string();
-        for name in ["cpu_seconds_total", "open_fds", "max_fds", "resident_memory_bytes"] {
+        for name in [
+            "cpu_seconds_total",
+            "open_fds",
+            "max_fds",
+            "resident_memory_bytes",
+            "virtual_memory_bytes",
+        ] {
             let sample = text.lines().find(|line| line.starts_with(&format!("process_{name} ")));
             let value = sample.and_then(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
-            assert!(value.is_some_and(|value| value >= 0.0), "{name} in\n{text}");
+            assert!(value.is_some_and(|value| value > 0.0), "{name} in\n{text}");
         }
     }
 }
