@@ -92,14 +92,8 @@ pub fn certified_key(certificate: &[u8], key: &[u8]) -> result::Result<Certified
     let chain: result::Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificate).collect();
     let chain = chain.ok().filter(|chain| !chain.is_empty());
     let chain = chain.ok_or("has a client-certificate that holds no certificate")?;
-    let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| {
-        let encrypted = key.windows(9).any(|part| part == b"ENCRYPTED");
-        if encrypted {
-            "has a client-key that is encrypted"
-        } else {
-            "has a client-key that holds no private key"
-        }
-    })?;
+    let key = PrivateKeyDer::from_pem_slice(key)
+        .map_err(|_| "has a client-key that holds no private key, or an encrypted one")?;
     let key = ring::default_provider().key_provider.load_private_key(key).map_err(
         |_| "has a client-key that is not RSA of 2048 to 8192 bits, P-256, P-384 or Ed25519",
     )?;
