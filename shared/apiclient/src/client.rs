@@ -163,10 +163,6 @@ impl Client {
         Self { impersonated: Some(user.into()), ..self.clone() }
     }
 
-    pub fn is(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.inner, &other.inner)
-    }
-
     /// Reads an object; `NotFound` only if the server names it.
     pub fn get(&self, target: &Target<'_>) -> Result<Value> {
         self.object(&ApiRequest::get(*target))
