@@ -8,3 +8,4 @@ pub mod logging;
 pub mod metrics;
 pub mod renewal;
 pub mod runtime;
+pub mod version;

@@ -7,15 +7,16 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use env_logger::{Builder, Target};
 use log::{
-    Level, LevelFilter, Metadata, Record,
+    Level, LevelFilter, Record,
     kv::{self, Key, Value, VisitSource},
 };
 use serde_json::json;
 
 use apiclient::{log_line::printable, stop::start_thread, time::micro_time};
 
-use crate::{flags::Flags, runtime::VERSION};
+use crate::{flags::Flags, version::VERSION};
 
 /// Lines that wait for a slow reader; more are dropped.
 const MAX_QUEUED: usize = 256;
@@ -31,12 +32,18 @@ pub fn start(program: &str, flags: &Flags) -> Result<Log, String> {
     let (sender, entries) = sync_channel(MAX_QUEUED);
     start_thread("log", move || write_out(&entries))
         .map_err(|e| format!("no thread for the log: {e}"))?;
-    log::set_boxed_logger(Box::new(Lines { format, queue: sender.clone() }))
-        .map_err(|e| format!("the log cannot be set up: {e}"))?;
-    log::set_max_level(match flags.number("v") {
+    let level = match flags.number("v") {
         ..=1 => LevelFilter::Info,
         _ => LevelFilter::Debug,
-    });
+    };
+    Builder::new()
+        .filter_level(level)
+        // ureq, ureq_proto and rustls log connections and frames, nothing that a user can act on.
+        .filter_module("ureq", LevelFilter::Off)
+        .filter_module("rustls", LevelFilter::Off)
+        .format(move |out, record| out.write_all(format(SystemTime::now(), record).as_bytes()))
+        .target(Target::Pipe(Box::new(Lines(sender.clone()))))
+        .init();
     log::info!(version = VERSION, flags:% = flags.given(); "{program} starts");
     Ok(Log(sender))
 }
@@ -54,7 +61,7 @@ impl Log {
 }
 
 enum Entry {
-    Line(String),
+    Line(Vec<u8>),
     End(SyncSender<()>),
 }
 
@@ -62,31 +69,25 @@ fn write_out(entries: &Receiver<Entry>) {
     while let Ok(entry) = entries.recv() {
         // There is nowhere to report a closed stderr.
         let _ = match entry {
-            Entry::Line(line) => io::stderr().write_all(line.as_bytes()).is_ok(),
+            Entry::Line(line) => io::stderr().write_all(&line).is_ok(),
             Entry::End(done) => done.send(()).is_ok(),
         };
     }
 }
 
-struct Lines {
-    format: fn(SystemTime, &Record<'_>) -> String,
-    queue: SyncSender<Entry>,
-}
+/// env_logger writes a whole line at a time.
+struct Lines(SyncSender<Entry>);
 
-impl log::Log for Lines {
-    /// ureq, ureq_proto and rustls log connections and frames, nothing that a user can act on.
-    fn enabled(&self, about: &Metadata<'_>) -> bool {
-        !["ureq", "rustls"].iter().any(|library| about.target().starts_with(library))
+impl Write for Lines {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        // Full: the line is dropped.
+        let _ = self.0.try_send(Entry::Line(line.to_vec()));
+        Ok(line.len())
     }
 
-    fn log(&self, record: &Record<'_>) {
-        if self.enabled(record.metadata()) {
-            // Full: the line is dropped.
-            let _ = self.queue.try_send(Entry::Line((self.format)(SystemTime::now(), record)));
-        }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
-
-    fn flush(&self) {}
 }
 
 /// `I1121 12:00:00.000000       1 run.rs:42] text key=value` (klog's header; the process number is always 1
