@@ -1,7 +1,6 @@
 //! Add-ons of this cluster on the hub: whether each is available, by the Lease that its agent renews, and the
 //! credentials that the agent needs on the hub.
 
-mod certificate;
 mod context;
 pub(crate) mod managed_cluster_addon;
 mod secret;
