@@ -1,7 +1,6 @@
 //! The parts of the running program: settings, clients, the session with a hub, and the state that threads share.
 
 use std::{
-    collections::BTreeMap,
     sync::{Arc, Mutex},
     time::{Instant, SystemTime},
 };
@@ -33,7 +32,7 @@ use crate::{
     bootstrap::SourceResult,
     capacity::{self, NodeResources},
     certificate::{csr::CsrClient, io::RequestStore},
-    claim::{ClaimKind, MAX_CLAIMS},
+    claim,
     clocks::Clocks,
     conditions::Condition,
     identity::AgentNames,
@@ -74,7 +73,7 @@ pub(crate) struct Agent {
     spoke: Option<Client>,
     pub(crate) credential: Store<Arc<Value>>,
     pub(crate) bootstraps: Vec<Store<SourceResult>>,
-    pub(crate) claims: BTreeMap<ClaimKind, Store<String>>,
+    pub(crate) claims: Vec<Store<String>>,
     pub(crate) nodes: Store<NodeResources>,
     pub(crate) started: SystemTime,
     /// Requests in sessions with a hub, and by other requesters.
@@ -102,11 +101,7 @@ impl Agent {
             spoke,
             credential: Store::new(1),
             bootstraps: settings.bootstraps.iter().map(|_| Store::new(1)).collect(),
-            claims: settings
-                .claim_kinds
-                .iter()
-                .map(|kind| (*kind, Store::new(MAX_CLAIMS).warning()))
-                .collect(),
+            claims: settings.claim_kinds.iter().map(|_| claim::store()).collect(),
             nodes: capacity::store(),
             started: SystemTime::now(),
             session_requests: RequestMetrics::default(),
@@ -235,17 +230,15 @@ impl Agent {
     pub(crate) fn watch_errors(&self) -> Vec<String> {
         let (session, requester) =
             self.read(|state| (state.session.clone(), state.requester.clone()));
-        let session = session.as_deref();
-        let errors = [
-            self.credential.last_error(),
-            session.and_then(|session| session.managed_cluster.last_error()),
-            session.and_then(|session| session.addons.last_error()),
-            session.and_then(|session| session.csrs.last_error()),
-            requester.and_then(|csrs| csrs.last_error()),
-            self.nodes.last_error(),
-            session.and_then(|session| session.namespaces.last_error()),
-        ];
-        let claims = self.claims.values().map(Store::last_error);
+        let mut errors = vec![self.credential.last_error(), self.nodes.last_error()];
+        if let Some(HubSession { managed_cluster, addons, csrs, namespaces, .. }) =
+            session.as_deref()
+        {
+            errors.extend([managed_cluster.last_error(), addons.last_error()]);
+            errors.extend([csrs.last_error(), namespaces.last_error()]);
+        }
+        errors.extend(requester.map(|csrs| csrs.last_error()));
+        let claims = self.claims.iter().map(Store::last_error);
         let bootstraps = self.bootstraps.iter().map(Store::last_error);
         errors.into_iter().chain(claims).chain(bootstraps).flatten().collect()
     }

@@ -4,17 +4,17 @@ use std::{collections::BTreeMap, ops::ControlFlow, time::Duration};
 
 use apiclient::{
     api::ClusterClaim,
-    client::Client,
     error::Error,
     reflector::Store,
     resource::Resource,
-    stop::Stop,
     watch::{self, Selection},
 };
 use serde_json::{Value, json};
 
+use crate::agent::Agent;
+
 /// More claims than this are ignored: each costs memory.
-pub(crate) const MAX_CLAIMS: usize = 1000;
+const MAX_CLAIMS: usize = 1000;
 /// All claims but those that are meant to stay on the spoke (ocm
 /// `pkg/registration/spoke/managedcluster/claim_reconcile.go`, labelCustomizedOnly).
 const SELECTOR: &str = "!open-cluster-management.io/spoke-only";
@@ -32,40 +32,23 @@ const RESERVED: [&str; 4] = [
 
 pub(crate) type Claims = BTreeMap<String, String>;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum ClaimKind {
-    /// OCM's own.
-    ClusterClaim,
-    /// Of Kubernetes' SIG Multicluster (KEP-2149); it goes before a ClusterClaim of the same name.
-    ClusterProperty,
+/// The kinds of claims, which are also the names of their feature gates: OCM's own, and the one of Kubernetes' SIG
+/// Multicluster (KEP-2149), which goes before a claim of the same name.
+pub(crate) static CLAIM_KINDS: [Resource; 2] = [
+    Resource::new(
+        "cluster.open-cluster-management.io",
+        "v1alpha1",
+        "clusterclaims",
+        "ClusterClaim",
+    ),
+    Resource::new("about.k8s.io", "v1alpha1", "clusterproperties", "ClusterProperty"),
+];
+
+pub(crate) fn store() -> Store<String> {
+    Store::new(MAX_CLAIMS).warning()
 }
 
-impl ClaimKind {
-    pub(crate) const ALL: [Self; 2] = [Self::ClusterClaim, Self::ClusterProperty];
-
-    /// The kind's name, which is its feature gate's too.
-    pub(crate) fn name(self) -> &'static str {
-        &self.resource().kind
-    }
-
-    fn resource(self) -> &'static Resource {
-        static CLUSTER_CLAIMS: Resource = Resource::new(
-            "cluster.open-cluster-management.io",
-            "v1alpha1",
-            "clusterclaims",
-            "ClusterClaim",
-        );
-        static CLUSTER_PROPERTIES: Resource =
-            Resource::new("about.k8s.io", "v1alpha1", "clusterproperties", "ClusterProperty");
-        match self {
-            Self::ClusterClaim => &CLUSTER_CLAIMS,
-            Self::ClusterProperty => &CLUSTER_PROPERTIES,
-        }
-    }
-}
-
-/// The claims in `stores` together; a later store's claim replaces an earlier one's. `None` while a store does not know
-/// its claims, and without stores.
+/// The claims of all `stores`, of which a later one wins. `None` while one does not know its claims, and without any.
 pub(crate) fn together<'a>(stores: impl Iterator<Item = &'a Store<String>>) -> Option<Claims> {
     let mut together = None;
     for store in stores {
@@ -104,17 +87,18 @@ impl ClaimRules {
     }
 }
 
-/// Keeps the claims in their store; while they cannot be read, what the hub has of them stays.
-pub(crate) fn follow(store: &Store<String>, kind: ClaimKind, spoke: &Client, stop: &Stop) {
-    let all = Selection::all(kind.resource().everywhere());
+/// Keeps the claims of kind number `index` in their store; while they cannot be read, what the hub has of them stays.
+pub(crate) fn follow(agent: &Agent, index: usize) {
+    let (kind, store) = (agent.settings.claim_kinds[index], &agent.claims[index]);
+    let (spoke, stop) = (agent.spoke(), &agent.stop);
+    let all = Selection::all(kind.everywhere());
     let selection = Selection { labels: SELECTOR, ..all };
     let one = Selection { page: 1, ..selection };
     // The kinds come with OCM's operator, or never. The watch reports other failures.
     while let Err(Error::NotServed(_)) =
         watch::list(spoke, &one, stop, &mut |_| ControlFlow::Break(()))
     {
-        let name = kind.name();
-        log::info!(server = spoke.name(); "no {name} is served: none are reported to the hub");
+        log::info!(server = spoke.name(); "no {} is served: none are reported to the hub", kind.kind);
         if stop.wait(RETRY_INTERVAL) {
             return;
         }

@@ -163,10 +163,8 @@ fn report_to_hub(agent: &Arc<Agent>, names: &AgentNames) -> Result<()> {
         let names = names.clone();
         runtime::spawn_with("duty", agent, move |agent| run_duty(agent, duty, &names))?;
     }
-    for &kind in agent.claims.keys() {
-        runtime::spawn_with("claims", agent, move |agent| {
-            claim::follow(&agent.claims[&kind], kind, agent.spoke(), &agent.stop);
-        })?;
+    for index in 0..agent.claims.len() {
+        runtime::spawn_with("claims", agent, move |agent| claim::follow(agent, index))?;
     }
     if settings.addon_management {
         addon::start(agent)?;

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use apiclient::{
     election::ElectionTiming,
-    resource::{valid_label, valid_name},
+    resource::{Resource, valid_label, valid_name},
 };
 use kubeconfig::{Env, own_namespace};
 use sidecar::{flags::Flags, leadership};
@@ -18,7 +18,7 @@ pub(crate) use self::{
     values::{BootstrapSource, KubeClientDriver},
 };
 use crate::{
-    claim::{ClaimKind, ClaimRules},
+    claim::{CLAIM_KINDS, ClaimRules},
     https::HttpsSettings,
     identity::{valid_agent, valid_cluster},
 };
@@ -49,7 +49,7 @@ pub struct Settings {
     pub(crate) addon_driver: KubeClientDriver,
     pub(crate) managed_namespaces: bool,
     pub(crate) report_capacity: bool,
-    pub(crate) claim_kinds: Vec<ClaimKind>,
+    pub(crate) claim_kinds: Vec<&'static Resource>,
     pub(crate) claim_rules: ClaimRules,
     pub(crate) https: Option<HttpsSettings>,
     pub(crate) election: Option<ElectionTiming>,
@@ -100,7 +100,7 @@ impl Settings {
             addon_driver: values::addon_driver(flags)?,
             managed_namespaces: flags.switch("managed-namespaces"),
             report_capacity: flags.switch("report-capacity"),
-            claim_kinds: ClaimKind::ALL.into_iter().filter(|kind| enabled[kind.name()]).collect(),
+            claim_kinds: CLAIM_KINDS.iter().filter(|it| enabled[&*it.kind]).collect(),
             claim_rules: values::claim_rules(flags)?,
             https: HttpsSettings::of(flags)?,
             // A caller waits for the exit, and two instances that request a certificate do no harm.

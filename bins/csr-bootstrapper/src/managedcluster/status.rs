@@ -141,7 +141,7 @@ impl<'a> StatusController<'a> {
     }
 
     fn claims(&mut self) -> Option<Vec<Value>> {
-        let claims = claim::together(self.agent.claims.values())?;
+        let claims = claim::together(self.agent.claims.iter())?;
         let (claims, left_out) = self.agent.settings.claim_rules.exposed(&claims);
         if mem::replace(&mut self.claims_left_out, left_out) < left_out {
             let event = "CustomClusterClaimsTruncated";

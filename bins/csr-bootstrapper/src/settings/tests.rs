@@ -80,7 +80,7 @@ fn each_flag_of_the_operator_acts() {
             it.addon_management && it.claim_kinds.is_empty()
         }),
         ("--feature-gates=ClusterProperty=true", |it| {
-            it.claim_kinds == [ClaimKind::ClusterClaim, ClaimKind::ClusterProperty]
+            it.claim_kinds == [&CLAIM_KINDS[0], &CLAIM_KINDS[1]]
         }),
         ("--feature-gates=V1beta1CSRAPICompatibility=true", |_| true),
         ("--spoke-cluster-name=", |it| it.cluster_name.is_none()),
