@@ -24,8 +24,7 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(10);
 const SOURCES_TIMEOUT: Duration = Duration::from_secs(10);
 /// A hub that stops accepting the cluster is left after this: it may be a mistake.
 const DENIAL_TIMEOUT: Duration = Duration::from_secs(5);
-/// A hub that has just signed the certificate has at least this long to accept the cluster and to take its first
-/// heartbeat.
+/// A hub that has just signed the certificate has at least this long to accept the cluster.
 const ACCEPTANCE_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,17 +58,13 @@ impl HubState {
 }
 
 struct HubTimer {
+    /// Hubs whose heartbeats fail are left after this.
     timeout: Duration,
     state: HubState,
     since: Instant,
 }
 
 impl HubTimer {
-    /// Hubs whose heartbeats fail are left after `timeout`.
-    fn new(timeout: Duration, now: Instant) -> Self {
-        Self { timeout, state: HubState::Unread, since: now }
-    }
-
     /// Records the state; returns when another hub is to be selected, if ever.
     fn due(&mut self, state: HubState, now: Instant) -> Option<Instant> {
         if self.state != state {
@@ -87,15 +82,14 @@ fn others(servers: &[Option<String>], selected: Option<&str>) -> Vec<usize> {
     order.filter(|index| servers[*index].is_some() && !is_selected(&servers[*index])).collect()
 }
 
-/// Selects a hub, and another one when that has to be, until the end of the process. `pending` is the server of the
-/// request that an earlier process left.
+/// Selects a hub, and another one when that has to be. `pending` is the server of an earlier process's request.
 pub(crate) fn run(agent: &Agent, cluster: &str, pending: Option<&str>, timeout: Duration) {
     let now = Instant::now();
     let mut controller = HubController {
         agent,
         cluster,
         pending,
-        timer: HubTimer::new(timeout, now),
+        timer: HubTimer { timeout, state: HubState::Unread, since: now },
         not_before: now,
         revision: 0,
     };
@@ -139,8 +133,7 @@ impl HubController<'_> {
     fn observe(&self, selected: Option<&str>) -> HubState {
         let agent = self.agent;
         let Some(selected) = selected else {
-            let mut sources = (0..agent.bootstraps.len()).map(|index| agent.source(index));
-            let is_unread = sources.any(|source| source.is_none());
+            let is_unread = (0..agent.bootstraps.len()).any(|index| agent.source(index).is_none());
             return if is_unread { HubState::Unread } else { HubState::NotSelected };
         };
         let session = agent.session().filter(|session| !session.stop.raised());
@@ -167,7 +160,7 @@ impl HubController<'_> {
         if selected.is_none()
             && let Some(index) = self.hub_before(&servers)
         {
-            return self.selected(index, "");
+            return self.selected(index, None);
         }
         let joined = agent.selected_hub().filter(|_| state == HubState::Joining);
         let joined = joined.map(|(index, _)| index);
@@ -180,7 +173,7 @@ impl HubController<'_> {
             }
             let reason = match answer {
                 Ok(_) if Some(index) == joined => return self.settled(),
-                Ok(true) => return self.selected(index, &self.why(state, selected)),
+                Ok(true) => return self.selected(index, selected),
                 Ok(false) => "the hub does not accept the cluster".to_owned(),
                 Err(error) => error.to_string(),
             };
@@ -203,22 +196,13 @@ impl HubController<'_> {
         })
     }
 
-    /// Why the hub `before` is left, at the end of a sentence.
-    fn why(&self, state: HubState, before: Option<&str>) -> String {
-        let (Some(before), seconds) = (before, self.timer.timeout.as_secs()) else {
-            return String::new();
-        };
-        match state {
-            HubState::Denied => format!(": hub {before} does not accept the cluster"),
-            HubState::Joining => format!(": hub {before} issued no certificate for {seconds} s"),
-            _ => format!(": hub {before} took no heartbeat for {seconds} s"),
-        }
-    }
-
-    fn selected(&mut self, index: usize, why: &str) {
+    fn selected(&mut self, index: usize, before: Option<&str>) {
         let Some(server) = self.agent.server(index) else { return };
         let source = &self.agent.settings.bootstraps[index];
-        let message = format!("{source} is selected, for hub {server}{why}");
+        let mut message = format!("{source} is selected, for hub {server}");
+        if let Some(before) = before {
+            message += &format!(": hub {before} was {:?}", self.timer.state);
+        }
         self.agent.update(|state| state.selected_hub = Some((index, server)));
         self.pending = None;
         self.settled();

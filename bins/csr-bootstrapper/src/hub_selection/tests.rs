@@ -8,7 +8,7 @@ const FAILING: HubState = HubState::Failing;
 /// The second in which another hub is selected, after these states were found in these seconds.
 fn due(timeout: Duration, found: &[(u64, HubState)]) -> Option<u64> {
     let start = Instant::now();
-    let mut timer = HubTimer::new(timeout, start);
+    let mut timer = HubTimer { timeout, state: HubState::Unread, since: start };
     let mut due = None;
     for (second, state) in found {
         due = timer.due(*state, start + Duration::from_secs(*second));
