@@ -1,7 +1,6 @@
-//! Heartbeat on the hub: the Lease `managed-cluster-lease`, which the hub creates and reads, and which this
-//! agent renews while the hub accepts the cluster.
+//! Heartbeat on the hub: the Lease that the hub creates, and this agent renews while the hub accepts the cluster.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use apiclient::{
     controller,
@@ -40,10 +39,26 @@ fn run_session(agent: &Agent, session: &HubSession, lease: &Target<'_>) {
         if session.stop.raised() {
             return None;
         }
-        let wanted = session.managed_cluster().and_then(|cluster| period_of(&cluster));
-        let now = Now::read();
+        let period = session.managed_cluster().and_then(|cluster| period_of(&cluster));
+        let (now, before) = (Now::read(), renewal.as_ref().map(Renewal::period));
         lock(&agent.heartbeat).beat = Some(now.instant);
-        follow(agent, lease, &mut renewal, wanted, now.instant);
+        if before != period {
+            // Its first success is reported.
+            renewal = period.map(|period| Renewal::new(None, period, now.instant));
+        }
+        match (before, period) {
+            (Some(_), None) => {
+                let what = sentence_name(lease);
+                let message = format!("{what} goes stale: the hub does not accept the cluster");
+                // People look for upstream's spelling.
+                agent.record_event("ManagedClusterLeaseUpdateStoped", true, &message);
+            }
+            (Some(before), Some(period)) if before != period => {
+                let period = seconds(period);
+                log_object!(Level::Info, lease, period = period; "the renewal period has changed");
+            }
+            _ => {}
+        }
         let Some(renewal) = &mut renewal else { return Some(now.instant + Stop::SLICE) };
         let current = session.client.generation();
         if std::mem::replace(&mut generation, current) != current {
@@ -65,7 +80,7 @@ fn renew(agent: &Agent, session: &HubSession, lease: &Target<'_>, renewal: &mut 
     match &result {
         Ok(_) if first => {
             let every = renewal.period().as_secs();
-            let message = format!("{} is renewed every {every} s", what(lease));
+            let message = format!("{} is renewed every {every} s", sentence_name(lease));
             agent.record_event("ManagedClusterLeaseUpdateStarted", false, &message);
         }
         // The hub creates it a moment after it accepts the cluster.
@@ -86,36 +101,7 @@ fn period_of(cluster: &Value) -> Option<Duration> {
     accepted(cluster).then_some(period)
 }
 
-/// Starts, stops or changes the renewal as `wanted`.
-fn follow(
-    agent: &Agent,
-    lease: &Target<'_>,
-    renewal: &mut Option<Renewal>,
-    wanted: Option<Duration>,
-    now: Instant,
-) {
-    let before = renewal.as_ref().map(Renewal::period);
-    if before == wanted {
-        return;
-    }
-    // Its first success is reported.
-    *renewal = wanted.map(|period| Renewal::new(None, period, now));
-    match (before, wanted) {
-        (Some(_), None) => {
-            let message =
-                format!("{} goes stale: the hub does not accept the cluster", what(lease));
-            // People look for upstream's spelling.
-            agent.record_event("ManagedClusterLeaseUpdateStoped", true, &message);
-        }
-        (Some(_), Some(wanted)) => {
-            let period = seconds(wanted);
-            log_object!(Level::Info, lease, period = period; "the renewal period has changed");
-        }
-        (None, _) => {}
-    }
-}
-
-fn what(lease: &Target<'_>) -> String {
+fn sentence_name(lease: &Target<'_>) -> String {
     format!("Lease {}/{LEASE} on the hub", lease.namespace.unwrap_or_default())
 }
 
