@@ -1,5 +1,4 @@
-//! Add-ons of this cluster on the hub: whether each is available, by the Lease that its agent renews, and the
-//! credentials that the agent needs on the hub.
+//! Add-ons of this cluster on the hub: whether each is available by its Lease, and the credentials that it needs.
 
 mod context;
 pub(crate) mod managed_cluster_addon;
@@ -26,14 +25,13 @@ use crate::{
     pacing::NextAttempt,
 };
 
-/// The readable add-ons, by name.
 type AddOns = BTreeMap<String, Arc<AddOn>>;
 
 /// Starts the watch of add-ons, and a loop for each cluster that their agents run on: neither waits for the other.
 pub(crate) fn start(agent: &Arc<Agent>) -> Result<()> {
     runtime::spawn_with("addons", agent, follow)?;
     runtime::spawn_with("addon-agents", agent, |agent| run(agent, false))?;
-    match agent.other_spoke() {
+    match &agent.other_spoke {
         Some(_) => runtime::spawn_with("addon-hosted", agent, |agent| run(agent, true)),
         None => Ok(()),
     }
@@ -41,7 +39,7 @@ pub(crate) fn start(agent: &Arc<Agent>) -> Result<()> {
 
 /// Keeps the add-ons of each session once the hub has accepted the cluster: before, it grants no right to them.
 fn follow(agent: &Agent) {
-    let apart = agent.other_spoke().is_some();
+    let apart = agent.other_spoke.is_some();
     while let Some(session) = agent.next_session() {
         controller::run(&agent.stop, || {
             let waits = !session.stop.raised() && !is_accepted(&session);

@@ -41,16 +41,14 @@ use crate::{
     settings::Settings,
 };
 
-/// Memory limit for an object of the hub, in bytes: a ManagedCluster or a CSR has a few KiB, and some
-/// copies of each are made.
+/// Memory limit for an object of the hub, in bytes: a ManagedCluster has a few KiB, and some copies of it are made.
 const HUB_OBJECT: usize = 512 << 10;
 
-/// The state that all threads share, under one lock.
 #[derive(Default)]
 pub(crate) struct SharedState {
     /// The selected one of several hubs: the index of its bootstrap kubeconfig, and its server.
     pub(crate) selected_hub: Option<(usize, String)>,
-    /// The reason why the last selection found none.
+    /// Why the last selection found none.
     pub(crate) selection_error: Option<String>,
     /// Condition ClusterCertificateRotated, once there has been a rotation.
     pub(crate) rotated: Option<Condition>,
@@ -70,7 +68,7 @@ pub(crate) struct Agent {
     /// The cluster that holds the Secrets.
     pub(crate) management: Client,
     /// The cluster that joins the hub, if that is another one.
-    spoke: Option<Client>,
+    pub(crate) other_spoke: Option<Client>,
     pub(crate) credential: Store<Arc<Value>>,
     pub(crate) bootstraps: Vec<Store<SourceResult>>,
     pub(crate) claims: Vec<Store<String>>,
@@ -98,7 +96,7 @@ impl Agent {
             settings: settings.clone(),
             stop: stop.clone(),
             management,
-            spoke,
+            other_spoke: spoke,
             credential: Store::new(1),
             bootstraps: settings.bootstraps.iter().map(|_| Store::new(1)).collect(),
             claims: settings.claim_kinds.iter().map(|_| claim::store()).collect(),
@@ -112,11 +110,7 @@ impl Agent {
     }
 
     pub(crate) fn spoke(&self) -> &Client {
-        self.spoke.as_ref().unwrap_or(&self.management)
-    }
-
-    pub(crate) fn other_spoke(&self) -> Option<&Client> {
-        self.spoke.as_ref()
+        self.other_spoke.as_ref().unwrap_or(&self.management)
     }
 
     /// The cluster that add-ons' agents run on, with their Leases and Secrets.
@@ -129,10 +123,9 @@ impl Agent {
     }
 
     /// Changes the shared state and wakes whoever waits for a change.
-    pub(crate) fn update<T>(&self, update: impl FnOnce(&mut SharedState) -> T) -> T {
-        let result = update(&mut lock(&self.state));
+    pub(crate) fn update(&self, update: impl FnOnce(&mut SharedState)) {
+        update(&mut lock(&self.state));
         self.stop.wake();
-        result
     }
 
     /// Changes the status on the endpoint; no thread waits for that.
@@ -153,16 +146,11 @@ impl Agent {
     }
 
     pub(crate) fn set_session(&self, session: Option<Arc<HubSession>>) {
-        let ended = self.update(|state| {
-            let ended = std::mem::replace(&mut state.session, session);
-            if let Some(ended) = &ended {
-                ended.stop.raise();
-            }
-            ended
-        });
-        if let Some(ended) = ended {
+        if let Some(ended) = self.session() {
+            ended.stop.raise();
             ended.csrs.close();
         }
+        self.update(|state| state.session = session);
     }
 
     /// Waits for a session that has not ended; `None` at the end of the process.
@@ -178,21 +166,20 @@ impl Agent {
 
     /// This machine's clock, and that of the hub in use: the session's, or before there is one, the requester's.
     pub(crate) fn clocks(&self) -> Clocks {
-        let (session, requester) = self.hub_clocks();
-        clocks(session.or(requester))
+        self.clocks_by(|session, requester| session.or(requester))
     }
 
     /// This machine's clock, and that of the hub which issues the certificate: the requester's, or else the session's.
     pub(crate) fn requester_clocks(&self) -> Clocks {
-        let (session, requester) = self.hub_clocks();
-        clocks(requester.or(session))
+        self.clocks_by(|session, requester| requester.or(session))
     }
 
-    fn hub_clocks(&self) -> (Option<ServerClock>, Option<ServerClock>) {
-        self.read(|state| {
+    fn clocks_by(&self, choose: fn(HubClock, HubClock) -> HubClock) -> Clocks {
+        let hub = self.read(|state| {
             let session = state.session.as_ref().and_then(|session| session.client.clock());
-            (session, state.requester.as_ref().and_then(|csrs| csrs.client.clock()))
-        })
+            choose(session, state.requester.as_ref().and_then(|csrs| csrs.client.clock()))
+        });
+        Clocks::new(SystemTime::now(), Instant::now(), hub)
     }
 
     pub(crate) fn request_store(&self, name: String) -> RequestStore {
@@ -245,18 +232,13 @@ impl Agent {
 
     /// Logs `message` and writes it as an Event on the Secret; a failed Event stops nothing.
     pub(crate) fn record_event(&self, reason: &'static str, warning: bool, message: &str) {
-        let level = if warning { Level::Warn } else { Level::Info };
-        log_object!(level, self.credential(), event = reason; "{message}");
+        let (level, target) = (if warning { Level::Warn } else { Level::Info }, self.credential());
+        log_object!(level, target, event = reason; "{message}");
         let (controller, note) = ("csr-bootstrapper", message.to_owned());
         let event = EventRecord { controller, reason, note, warning };
         let secret = self.credential_secret();
         let uid = secret.as_ref().and_then(|secret| secret["metadata"]["uid"].as_str());
-        if let Err(error) = event.write(&self.management, &self.credential(), uid) {
-            log_object!(
-                Level::Debug, self.credential(), event = reason, error:% = error;
-                "the Event is not written"
-            );
-        }
+        let _ = event.write(&self.management, &target, uid);
     }
 }
 
@@ -264,7 +246,6 @@ impl Agent {
 pub(crate) struct HubSession {
     /// Client for the hub as the agent's user; its credentials are swapped at each rotation.
     pub(crate) client: Client,
-    /// The hub that it leads to.
     pub(crate) hub: Hub,
     pub(crate) names: AgentNames,
     pub(crate) started: Instant,
@@ -294,18 +275,19 @@ impl HubSession {
         }
     }
 
+    pub(crate) fn is_expired(&self, clocks: Clocks) -> bool {
+        self.client.certificate_expiry().is_none_or(|end| clocks.are_past(end))
+    }
+
     pub(crate) fn managed_cluster(&self) -> Option<Arc<Value>> {
         let cluster = self.managed_cluster.get(&self.names.cluster);
         if let Lookup::Object(cluster) = cluster { Some(cluster) } else { None }
     }
 }
 
-fn clocks(hub: Option<ServerClock>) -> Clocks {
-    Clocks::new(SystemTime::now(), Instant::now(), hub)
-}
+type HubClock = Option<ServerClock>;
 
-/// A client for a hub, within the limit of memory for its objects. `name` is the hub's in messages; `requests` counts
-/// what it sends.
+/// A client for a hub, within the limit of memory for its objects. `name` is the hub's in messages.
 pub(crate) fn hub_client(
     name: &str,
     config: ClusterConfig,

@@ -105,13 +105,14 @@ impl Certificate {
         self.see_requester(context.requester);
         let stored = context.io.stored()?;
         self.see_request(stored.as_ref());
-        if let Need::Certificate(why) = context.need {
-            return self.obtain(why, stored, context);
+        let need = context.need;
+        if !matches!(need, Need::Certificate(_)) {
+            (self.counted, self.waiting) = (false, None);
         }
-        (self.counted, self.waiting) = (false, None);
-        match context.need {
+        match need {
+            Need::Certificate(why) => self.obtain(why, stored, context),
+            Need::Repair => self.repair(context),
             Need::Nothing(left) => self.finish(stored, context).map(|()| context.now + *left),
-            _ => self.repair(context),
         }
     }
 
@@ -227,8 +228,7 @@ impl Certificate {
         Ok(context.now)
     }
 
-    /// Counts the pending CSRs. The answer also brings the hub's time: the credential is judged by that before there is
-    /// another key.
+    /// Counts the pending CSRs. The answer brings the hub's time, by which the next step judges the credential.
     fn count(&mut self, context: &mut CertificateContext<'_>) -> Result<Instant> {
         let pending = context.io.pending().inspect_err(|error| self.not_created(error))?;
         self.counted = pending < MAX_PENDING;

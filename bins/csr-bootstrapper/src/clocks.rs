@@ -1,5 +1,5 @@
-//! Clocks of this machine and of the hub, and the time at which a certificate is due by them. Either clock may be wrong,
-//! and the hub's may be that of a gateway before it: an irreversible step needs both. No I/O, no clock.
+//! Clocks of this machine and of the hub, and when a certificate is due by them. Either clock may be wrong, and the
+//! hub's may be that of a gateway before it: an irreversible step needs both. No I/O, no clock.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -28,8 +28,7 @@ pub struct Clocks {
 }
 
 impl Clocks {
-    /// From `own`, the time of this machine, at the instant `now`, and the hub's clock, which advances
-    /// independently of ours: that may be set.
+    /// From `own`, this machine's time at `now`, and the hub's clock, which advances also while ours is set.
     pub fn new(own: SystemTime, now: Instant, hub: Option<ServerClock>) -> Self {
         let hub =
             hub.and_then(|clock| clock.time.checked_add(now.saturating_duration_since(clock.last)));
@@ -69,7 +68,8 @@ impl Clocks {
 /// but different for each certificate, so that a fleet with certificates of the same time does not come back at once.
 fn rotation_deadline(pem: &[u8], chain: &[X509Certificate]) -> SystemTime {
     let Some((begin, end)) = validity(chain) else { return SystemTime::UNIX_EPOCH };
-    end - length(begin, end).mul_f64(LEAST_LEFT + SPREAD * drawn(pem))
+    let life = end.duration_since(begin).unwrap_or_default();
+    end - life.mul_f64(LEAST_LEFT + SPREAD * drawn(pem))
 }
 
 /// The time until the next certificate after the `chain` in `pem`; zero when it is due. This process
@@ -99,10 +99,6 @@ fn validity(chain: &[X509Certificate]) -> Option<(SystemTime, SystemTime)> {
     let begin = chain.iter().map(|certificate| certificate.not_before).max()?;
     let end = chain.iter().map(|certificate| certificate.not_after).min()?;
     Some((begin, end))
-}
-
-fn length(begin: SystemTime, end: SystemTime) -> Duration {
-    end.duration_since(begin).unwrap_or_default()
 }
 
 /// A number in [0, 1) that depends on `bytes` alone.
@@ -205,8 +201,8 @@ pub(crate) mod tests {
     fn thousand_certificates_are_spread_over_the_last_quarter() {
         for life in [MINUTE * 10, DAY * 365] {
             let chain = [valid(now(), now() + life)];
-            let left =
-                |n| length(rotation_deadline(&pem(n), &chain), now() + life).div_duration_f64(life);
+            let left = |n| (now() + life).duration_since(rotation_deadline(&pem(n), &chain));
+            let left = |n| left(n).unwrap().div_duration_f64(life);
             let left: Vec<_> = (0..1000).map(left).collect();
             assert!(left.iter().all(|left| (0.1999..0.2501).contains(left)), "{life:?}");
             for tenth in 0..10 {

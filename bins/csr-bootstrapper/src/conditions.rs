@@ -19,7 +19,7 @@ impl Condition {
         Self { status: status.to_owned(), reason: reason.to_owned(), message }
     }
 
-    /// ClusterCertificateRotated about the certificate with this `chain`: upstream's words, with times as Go prints them.
+    /// ClusterCertificateRotated about a certificate with this `chain`, in upstream's words and Go's form of times.
     pub(crate) fn rotated(chain: &[X509Certificate]) -> Self {
         let go = |at| seconds_time(at).replace('T', " ").replace('Z', " +0000 UTC");
         let mut message = "client certificate rotated".to_owned();
@@ -50,27 +50,22 @@ pub(crate) fn changed<'a>(
 ) -> Option<Value> {
     let before = status["conditions"].as_array().cloned().unwrap_or_default();
     let mut conditions = before.clone();
-    for (kind, condition) in wanted {
-        set(&mut conditions, kind, condition, now);
+    for (kind, wanted) in wanted {
+        let found = conditions.iter().position(|condition| condition["type"] == kind);
+        let index = found.unwrap_or_else(|| {
+            conditions.push(json!({"type": kind}));
+            conditions.len() - 1
+        });
+        let condition = &mut conditions[index];
+        // As in upstream (apimachinery `pkg/api/meta/conditions.go`, SetStatusCondition).
+        if condition["status"] != *wanted.status {
+            condition["status"] = json!(wanted.status);
+            condition["lastTransitionTime"] = json!(seconds_time(now));
+        }
+        condition["reason"] = json!(wanted.reason);
+        condition["message"] = json!(wanted.message);
     }
     (conditions != before).then_some(Value::Array(conditions))
-}
-
-/// Sets one condition as upstream does (apimachinery `pkg/api/meta/conditions.go`, SetStatusCondition):
-/// `lastTransitionTime` changes with the status alone.
-fn set(conditions: &mut Vec<Value>, kind: &str, wanted: &Condition, now: SystemTime) {
-    let found = conditions.iter().position(|condition| condition["type"] == kind);
-    let index = found.unwrap_or_else(|| {
-        conditions.push(json!({"type": kind}));
-        conditions.len() - 1
-    });
-    let condition = &mut conditions[index];
-    if condition["status"] != *wanted.status {
-        condition["status"] = json!(wanted.status);
-        condition["lastTransitionTime"] = json!(seconds_time(now));
-    }
-    condition["reason"] = json!(wanted.reason);
-    condition["message"] = json!(wanted.message);
 }
 
 pub(crate) fn has(object: &Value, kind: &str, status: &str) -> bool {

@@ -45,10 +45,9 @@ impl HttpsSettings {
     /// Listens with a self-signed certificate made for this process.
     pub fn listen(&self) -> Result<HttpListener> {
         let (certificate, key) = self_signed()?;
-        let config = server_config(certificate, &key).map_err(|error| {
+        let config = Arc::new(server_config(certificate, &key).map_err(|error| {
             Error::bad_config(format!("the endpoint's certificate cannot be used: {error}"))
-        })?;
-        let config = Arc::new(config);
+        })?);
         let session = Arc::new(move |mut client: &TcpStream, answer: &mut Respond<'_>| {
             let mut tls = ServerConnection::new(config.clone()).map_err(io::Error::other)?;
             answer(&mut Stream::new(&mut tls, &mut client))?;

@@ -50,15 +50,12 @@ pub fn random() -> Result<RandomBytes> {
     Ok(bytes)
 }
 
-/// A place where names were stored, in words, and its content.
-pub type StoredNames<'a> = (&'a str, Option<&'a Data>);
-
 /// Finds both names: in the flags for the cluster and the agent, else in the first place that has them, else new ones
 /// from `random`. Also returns values that are ignored, with the reasons. As in upstream since v0.15 the certificate is
 /// not a source: other names in it are a reason for another certificate.
 pub fn resolve(
     [cluster, agent]: [Option<&str>; 2],
-    stored: &[StoredNames<'_>],
+    stored: &[(&str, Option<&Data>)],
     random: &RandomBytes,
 ) -> (AgentNames, Vec<String>) {
     let mut ignored = Vec::new();
@@ -80,8 +77,7 @@ pub fn resolve(
     (AgentNames { cluster, agent }, ignored)
 }
 
-/// Checks that `name` can be a cluster's: its namespace on the hub has the same name. The error is the predicate of a
-/// sentence about the name.
+/// Checks that `name` can be a cluster's, whose namespace has the same name; the error is a predicate about it.
 pub fn valid_cluster(name: &str) -> std::result::Result<(), &'static str> {
     match valid_label(name) {
         true => Ok(()),
@@ -89,8 +85,7 @@ pub fn valid_cluster(name: &str) -> std::result::Result<(), &'static str> {
     }
 }
 
-/// The same for an agent's. Upstream accepts any name; with a colon the hub would recognise no request, as it splits
-/// the user there.
+/// The same for an agent's. Upstream accepts any name, but the hub splits the user at colons.
 pub fn valid_agent(name: &str) -> std::result::Result<(), &'static str> {
     let printable = !name.chars().any(|c| c.is_control() || c == ':');
     match printable && (1..=253).contains(&name.len()) && name.trim() == name {

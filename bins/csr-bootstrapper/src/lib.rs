@@ -1,5 +1,4 @@
-//! Registration agent of Open Cluster Management: obtains a cluster's credential for the hub by CSR,
-//! rotates it forever, and sends the cluster's heartbeats.
+//! Registration agent of Open Cluster Management: keeps a cluster's credential for the hub, and sends its heartbeats.
 
 mod addon;
 mod agent;

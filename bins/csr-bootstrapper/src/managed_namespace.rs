@@ -40,7 +40,7 @@ pub(crate) fn store() -> Store<()> {
 
 pub(crate) fn follow(agent: &Agent) {
     while let Some(session) = agent.next_session() {
-        let selector = format!("{}=true", label(&session));
+        let selector = format!("{}=true", label(&session.client.config().server));
         let all = Selection::all(NAMESPACES.everywhere());
         let selection = Selection { labels: &selector, metadata_only: true, ..all };
         let (store, spoke, stop) = (&session.namespaces, agent.spoke(), &session.stop);
@@ -60,7 +60,7 @@ pub(crate) struct ManagedNamespaces<'a> {
 
 impl<'a> ManagedNamespaces<'a> {
     pub(crate) fn new(agent: &'a Agent, session: &'a HubSession) -> Self {
-        let label = label(session);
+        let label = label(&session.client.config().server);
         Self { agent, session, label, paces: BTreeMap::new(), failures: BTreeMap::new() }
     }
 
@@ -116,12 +116,8 @@ impl<'a> ManagedNamespaces<'a> {
     }
 }
 
-/// The label of a session's hub: `true` on the namespaces that it manages, `false` on those that it managed.
-fn label(session: &HubSession) -> String {
-    label_of(&session.client.config().server)
-}
-
-fn label_of(server: &str) -> String {
+/// The label of the hub at `server`: `true` on the namespaces that it manages, `false` on those that it managed.
+fn label(server: &str) -> String {
     format!("{LABEL_PREFIX}{}", &sha256(server.as_bytes())[..MAX_LABEL_NAME])
 }
 
@@ -153,8 +149,7 @@ fn put_label(spoke: &Client, name: &str, label: &str, managed: bool) -> Result<(
     }
 }
 
-/// `managedNamespaces` with the results for those that are `labelled`, or whose label failed; `None` if the hub has
-/// them.
+/// `managedNamespaces` with the results so far; `None` if the hub has them.
 fn status(
     cluster: &Value,
     (labelled, failures): (&BTreeSet<String>, &BTreeMap<String, String>),
@@ -189,7 +184,7 @@ mod tests {
         // sha256sum of the text.
         let expected = "clusterset.open-cluster-management.io/\
             100680ad546ce6a577f42f52df33b4cfdca756859e664b8d7de329b150d09ce";
-        assert_eq!(label_of("https://example.com"), expected);
+        assert_eq!(label("https://example.com"), expected);
         assert_eq!(expected.split_once('/').unwrap().1.len(), MAX_LABEL_NAME);
     }
 

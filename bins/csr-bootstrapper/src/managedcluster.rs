@@ -21,8 +21,7 @@ use crate::{agent::Agent, conditions::has, identity::AgentNames};
 pub(crate) static MANAGED_CLUSTERS: Resource =
     Resource::v1("cluster.open-cluster-management.io", "managedclusters", "ManagedCluster");
 
-/// Introduces this cluster to the hub with the identity of `client`: `true` if it created the
-/// ManagedCluster, `false` if there is one. Accepting it is up to the hub.
+/// Introduces this cluster to the hub: `true` if the ManagedCluster was created, `false` if there is one.
 pub(crate) fn introduce(client: &Client, agent: &Agent, names: &AgentNames) -> Result<bool> {
     let target = MANAGED_CLUSTERS.cluster_object(&names.cluster);
     if optional(client.get(&target))?.is_some() {
@@ -55,8 +54,7 @@ fn clocks_differ(cluster: &Value) -> bool {
     has(cluster, "ManagedClusterConditionClockSynced", "False")
 }
 
-/// Returns whether the hub accepted the cluster: by its condition, not by the `hubAcceptsClient` that leads to it,
-/// as the condition comes after the rights on the hub.
+/// Returns whether the hub accepted the cluster: the condition comes after `hubAcceptsClient` and the rights.
 pub(crate) fn accepted(cluster: &Value) -> bool {
     has(cluster, "HubAcceptedManagedCluster", "True")
 }
@@ -64,14 +62,12 @@ pub(crate) fn accepted(cluster: &Value) -> bool {
 /// `existing` with the settings of `agent`; `None` if it has them.
 fn wanted_by(agent: &Agent, existing: &Value) -> Option<Value> {
     let urls = &agent.settings.external_urls;
-    let bundle = match urls.is_empty() {
-        true => None,
-        false => match agent.spoke().config().trust {
-            Trust::Bundle(pem) => Some(pem),
-            Trust::System | Trust::Anything => None,
-        },
-    };
-    wanted(existing, urls, bundle.as_deref())
+    if urls.is_empty() {
+        return None;
+    }
+    let trust = agent.spoke().config().trust;
+    let bundle = if let Trust::Bundle(pem) = &trust { Some(&**pem) } else { None };
+    wanted(existing, urls, bundle)
 }
 
 /// `existing` with an entry for each of our `urls`, or `None` if it has them. Fields of others stay.
@@ -79,7 +75,7 @@ fn wanted_by(agent: &Agent, existing: &Value) -> Option<Value> {
 /// `pkg/registration/spoke/registration/creating_controller.go:99`).
 fn wanted(existing: &Value, urls: &[String], ca_bundle: Option<&[u8]>) -> Option<Value> {
     let spec = &existing["spec"];
-    if urls.is_empty() || !(spec.is_object() || spec.is_null()) {
+    if !(spec.is_object() || spec.is_null()) {
         return None;
     }
     let mut cluster = existing.clone();
@@ -136,8 +132,7 @@ mod tests {
         let new = json!({"url": URL, "caBundle": "Y2E=", "more": 1});
         let bare = json!({"url": URL});
         for (before, urls, bundle, expected) in [
-            (json!(null), &[][..], Some("ca"), None),
-            (json!(null), &[URL], Some("ca"), Some(json!([ours]))),
+            (json!(null), &[URL][..], Some("ca"), Some(json!([ours]))),
             (json!([other]), &[URL], Some("ca"), Some(json!([other, ours]))),
             (json!([other]), &[URL], None, Some(json!([other, bare]))),
             (json!([old]), &[URL], Some("ca"), Some(json!([new]))),

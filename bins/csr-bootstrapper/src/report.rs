@@ -146,13 +146,13 @@ impl Report for Reporter {
         for (reason, count) in &status.ended {
             metrics.add(ENDED, &[("reason", reason)], count);
         }
-        for (family, time) in [(PENDING, status.pending), (SAVED, status.saved)] {
+        let expires = expiry(agent);
+        for (family, time) in
+            [(PENDING, status.pending), (SAVED, status.saved), (CERTIFICATE_EXPIRES, expires)]
+        {
             if let Some(time) = time {
                 metrics.add(family, &[], timestamp(time));
             }
-        }
-        if let Some(expires) = expiry(agent) {
-            metrics.add(CERTIFICATE_EXPIRES, &[], timestamp(expires));
         }
         let session = agent.session().map(|session| session.client.clone());
         let requester =
@@ -168,7 +168,7 @@ impl Report for Reporter {
         }
         self.agent.heartbeat().add_to(&mut metrics, &[]);
         metrics.add_client("management", &agent.management);
-        if let Some(spoke) = agent.other_spoke() {
+        if let Some(spoke) = &agent.other_spoke {
             metrics.add_client("spoke", spoke);
         }
         if let Some(duty) = self.duty() {
@@ -184,10 +184,7 @@ impl Reporter {
     }
 }
 
-/// Returns whether the credential is usable.
-///
-/// # Errors
-/// The reason why it is not, and the progress towards a valid one.
+/// Fails while the credential is not usable, with the reason and the progress towards a valid one.
 pub(crate) fn ready(agent: &Agent) -> Result<(), String> {
     let status = agent.read(|state| state.status.clone());
     let Some(trouble) = status.trouble() else {

@@ -10,6 +10,7 @@ use std::{
 };
 
 use apiclient::{
+    backoff::Backoff,
     client::Timeouts,
     error::{Error, Result},
     log_object,
@@ -34,7 +35,6 @@ use crate::{
     hub_selection,
     identity::{self, AgentNames},
     managed_namespace, managedcluster,
-    pacing::NextAttempt,
     report::{CredentialState, Reporter, ready},
     settings::Settings,
 };
@@ -44,6 +44,8 @@ const CHECK_TIMEOUT: Duration = Duration::from_secs(2 * Timeouts::REQUEST.as_sec
 /// How often a single run looks for its credential.
 const ONCE_INTERVAL: Duration = Duration::from_millis(200);
 
+/// The longest wait between two reads of the stored Secrets.
+const MAX_BACKOFF: Duration = Duration::from_secs(15);
 /// Time between checks whether the credential is usable (ocm `pkg/registration/spoke/spokeagent.go`).
 const READY_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -147,9 +149,7 @@ fn report_to_hub(agent: &Arc<Agent>, names: &AgentNames) -> Result<()> {
     let threads: [(_, _, fn(&Agent)); 6] = [
         ("files", settings.write_files, files::keep),
         ("cluster", true, managedcluster::follow),
-        ("nodes", settings.report_capacity, |agent| {
-            capacity::follow(&agent.nodes, agent.spoke(), &agent.stop)
-        }),
+        ("nodes", settings.report_capacity, capacity::follow),
         ("namespaces", settings.managed_namespaces, managed_namespace::follow),
         ("heartbeat", true, managedcluster::lease::run),
         ("status", true, managedcluster::status::run),
@@ -185,22 +185,17 @@ fn run_duty(agent: &Agent, duty: Arc<dyn Duty>, names: &AgentNames) {
 /// Reads the Secrets of the stored request and of the credential; `None` at the end of the process.
 fn read_secrets(agent: &Agent) -> Option<RequestStore> {
     let mut stored = agent.request_store(agent.settings.pending_secret());
-    let mut due = NextAttempt::default();
+    let mut errors = Backoff::new(MAX_BACKOFF);
     loop {
         agent.beat();
         // In this order: a credential that is saved meanwhile has the names of its request.
         let read = stored.refresh().and_then(|()| agent.read_credential());
         agent.report(|status| status.error = read.as_ref().err().map(ToString::to_string));
-        let at = due.set(
-            read.map(|()| Instant::now()),
-            &agent.credential(),
-            "the Secrets of the agent cannot be read",
-        );
-        if !due.is_failing() {
-            return Some(stored);
-        }
+        let Err(error) = read else { return Some(stored) };
+        let retry = errors.failed(&error, Instant::now(), fastrand::f64());
+        retry.log("", &agent.credential(), &error, "the Secrets of the agent cannot be read");
         // A wake changes nothing for the server that failed.
-        if agent.stop.wait(at.saturating_duration_since(Instant::now())) {
+        if agent.stop.wait(retry.wait) {
             return None;
         }
     }

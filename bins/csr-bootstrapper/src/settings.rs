@@ -59,16 +59,12 @@ pub struct Settings {
 
 /// The namespace without a flag, POD_NAMESPACE and a service account (ocm `pkg/common/options/agent.go:23`).
 pub const NAMESPACE: &str = "open-cluster-management-agent";
-/// Suffixes, after the name of the credential's Secret, of those for a pending request and for the registrations of
-/// add-ons.
+/// After the name of the credential's Secret: the suffixes for a pending request, and for add-ons.
 const PENDING: &str = "-pending";
 const REGISTRATIONS: &str = "-addons";
 
 impl Settings {
-    /// Checks flags and environment together.
-    ///
-    /// # Errors
-    /// One sentence that names the flag.
+    /// Checks flags and environment together; an error names the flag.
     pub fn new(flags: &Flags) -> Result<Self, String> {
         Self::check(flags, own_namespace(flags.some("namespace"), &Env::process()))
     }

@@ -1,5 +1,4 @@
-//! A registration's Secret in one step: reads and writes that keep what others own, and the store of all
-//! registrations.
+//! A registration's Secret in one step: reads and writes that keep what others own, and the store of all of them.
 //!
 //! The store has each Secret with its add-on and its pending request. It outlives the process: each request is made
 //! once, and no Secret is forgotten when its add-on goes meanwhile.
@@ -78,8 +77,7 @@ impl SecretContext<'_> {
         self.store(None)
     }
 
-    /// Deletes the Secret if it has not changed since it was read, or only the credential in it if somebody put more
-    /// there.
+    /// Deletes the Secret unless it has changed since; only the credential in it if somebody put more there.
     fn delete(&self, secret: &Value) -> Result<()> {
         let (client, target) = (self.client(), self.name.target());
         let mut keys = secret["data"].as_object().into_iter().flat_map(Map::keys);
@@ -96,7 +94,7 @@ impl SecretContext<'_> {
     /// data must name this cluster in `cluster-name`.
     pub(super) fn conflict(&self, secret: Option<&Value>) -> Option<&'static str> {
         let Self { agent, session, name, .. } = self;
-        let is_managements = name.hosted || agent.other_spoke().is_none();
+        let is_managements = name.hosted || agent.other_spoke.is_none();
         let is_near = is_managements && name.namespace == agent.settings.namespace;
         if is_near && agent.settings.has_own_secret(&name.name) {
             return Some("is one of csr-bootstrapper's own");
@@ -110,12 +108,6 @@ impl SecretContext<'_> {
         let data = self.registrations.data();
         let is_of_addon = data.get(&key(self.name)).is_some_and(|it| **it == *addon.as_bytes());
         Ok(is_of_addon && (may || !data.contains_key(&private_key(self.name))))
-    }
-
-    /// The pending request for the Secret: its stored key, for `template`.
-    pub(super) fn request(&mut self, template: &CsrTemplate) -> Result<Option<CertificateRequest>> {
-        self.registrations.refresh()?;
-        Ok(request(self.registrations.data(), self.name, template))
     }
 
     /// Stores the Secret with its add-on and its pending request, or removes both.
@@ -161,7 +153,8 @@ pub(super) fn all(data: &Data) -> BTreeMap<RegistrationSecret, String> {
     stored.collect()
 }
 
-fn request(
+/// The pending request for a Secret: its stored key, for `template`.
+pub(super) fn request(
     data: &Data,
     secret: &RegistrationSecret,
     template: &CsrTemplate,

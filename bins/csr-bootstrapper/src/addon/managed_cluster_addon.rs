@@ -52,7 +52,6 @@ pub(crate) fn store() -> Store<Arc<AddOn>> {
         .warning()
 }
 
-/// An add-on of this cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AddOn {
     pub(super) name: String,
@@ -119,8 +118,7 @@ pub(super) enum Credential {
 }
 
 impl AddOn {
-    /// The content of `object`; `None` where a name cannot be one. Hosted add-ons are `apart` from others if the spoke
-    /// is not the management cluster.
+    /// `None` where a name cannot be one. Hosted add-ons are `apart` if the spoke is not the management cluster.
     pub(super) fn of(
         object: &Value,
         apart: bool,
@@ -178,8 +176,7 @@ fn service_account_uid(ready: Condition) -> Option<String> {
     (1..=MAX_NAME).contains(&uid.len()).then(|| uid.to_owned())
 }
 
-/// The credential that an add-on asks for with an entry of `status.registrations`, after the name of its Secret; `None`
-/// if that is not valid.
+/// The Secret's name and the credential that an entry of `status.registrations` asks for; `None` if it is not valid.
 fn credential(
     addon: &str,
     config: &Value,

@@ -9,7 +9,7 @@ use log::Level;
 use serde_json::Value;
 
 use super::{
-    context::{SecretContext, TOKEN},
+    context::{SecretContext, TOKEN, request},
     managed_cluster_addon::{Credential, READ_INTERVAL, Registration, service_account},
     token::TokenDriver,
 };
@@ -197,7 +197,8 @@ impl Io for AddOnIo<'_, '_> {
     }
 
     fn stored(&mut self) -> Result<Option<CertificateRequest>> {
-        self.context.request(self.template)
+        self.context.registrations.refresh()?;
+        Ok(request(self.context.registrations.data(), self.context.name, self.template))
     }
 
     fn store(&mut self, request: Option<&CertificateRequest>) -> Result<()> {

@@ -112,8 +112,7 @@ impl AddOnReporter {
         until.min(self.report(session, addon, wanted))
     }
 
-    /// Reads the Lease if it is due; returns when it is due again. One that cannot be read changes nothing: it may have
-    /// been renewed.
+    /// Reads the Lease if it is due. One that cannot be read changes nothing: it may have been renewed.
     fn read_lease(&mut self, agent: &Agent, addon: &AddOn) -> Instant {
         if Instant::now() < self.lease.at {
             return self.lease.at;
@@ -154,8 +153,7 @@ impl AddOnReporter {
     }
 }
 
-/// Writes what differs from `wanted` into the status of an add-on. Returns the version that has all of it; `None` if
-/// the add-on is absent.
+/// Writes what differs from `wanted`. Returns the version that has all of it; `None` if the add-on is absent.
 fn write(wanted: &AddOnStatus, client: &Client, target: &Target<'_>) -> Result<Option<String>> {
     let Some(mut object) = optional(client.get(target))? else { return Ok(None) };
     let status = wanted.patch(&object, SystemTime::now());

@@ -96,8 +96,7 @@ pub(super) struct TokenDriver {
 }
 
 impl TokenDriver {
-    /// Does what is due for a token of this lifetime, for the ServiceAccount of this name and uid; returns when to come
-    /// again if nothing changes.
+    /// Does what is due for a token of this lifetime, for the ServiceAccount of this name and uid.
     pub(super) fn sync(
         &mut self,
         lifetime: u32,

@@ -10,7 +10,7 @@ use apiclient::{
     error::{Error, Result},
     log_object,
 };
-use kubeconfig::{Hub, config::ClusterConfig, secret::Data};
+use kubeconfig::{Hub, config::ClusterConfig};
 use log::Level;
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ use super::{
     csr::{CertificateRequest, CsrClient},
     io::{self, Io, SecretValues, has_changed, value},
     manager::CertificateManager,
-    validate::{self, Need, UsableCredential, Validation},
+    validate::{Need, UsableCredential, Validation},
 };
 use crate::{
     agent::{HubSession, hub_client},
@@ -34,24 +34,13 @@ pub(crate) const HUB_SERVER: &str = "hub-server";
 const INTRODUCE_INTERVAL: Duration = Duration::from_secs(300);
 
 impl CertificateManager<'_> {
-    pub(super) fn validated(&self) -> (Data, Validation) {
-        let hub = self.bootstrap.as_ref().map(|bootstrap| &bootstrap.hub);
-        let secret = self.agent.credential_secret();
-        validate::of_secret(secret.as_deref(), |data| {
-            validate::validate(data, hub, &self.names, self.agent.clocks())
-        })
-    }
-
     /// Makes the session use the credential. An unusable credential ends the session only when the certificate in use
     /// has expired too, by every clock, and there is another identity to go on with.
     pub(super) fn follow(&self, validation: &Validation) {
         let (agent, session) = (self.agent, self.agent.session());
         let usable = validation.as_ref().ok().and_then(|it| Some((self.config(it)?, &it.hub)));
         let Some((config, hub)) = usable else {
-            let is_over = session.is_some_and(|session| {
-                let end = session.client.certificate_expiry();
-                end.is_none_or(|end| agent.clocks().are_past(end))
-            });
+            let is_over = session.is_some_and(|session| session.is_expired(agent.clocks()));
             if is_over && self.bootstrap.is_some() {
                 log_object!(
                     Level::Warn, agent.credential();
@@ -189,19 +178,14 @@ impl CertificateManager<'_> {
     fn write_credential(&self, values: &SecretValues) -> Result<()> {
         let (agent, target) = (self.agent, self.agent.credential());
         let (revision, seen) = (agent.credential.revision(), agent.credential_secret());
-        match io::save(&agent.management, &target, seen.as_deref(), values) {
-            Ok(secret) => {
-                agent.set_credential(revision, Some(secret));
-                Ok(())
-            }
-            Err(error) => {
-                // The watch lags behind, or another writer was faster.
-                if has_changed(&error) {
-                    agent.read_credential()?;
-                }
-                Err(io::with_remedy(&target, seen.is_some(), error))
-            }
+        let saved = io::save(&agent.management, &target, seen.as_deref(), values);
+        // The watch lags behind, or another writer was faster.
+        if saved.as_ref().is_err_and(has_changed) {
+            agent.read_credential()?;
         }
+        let secret = saved.map_err(|error| io::with_remedy(&target, seen.is_some(), error))?;
+        agent.set_credential(revision, Some(secret));
+        Ok(())
     }
 
     /// Records an Event for each new reason why a Secret cannot be written.

@@ -1,12 +1,11 @@
 //! CSRs: the request of this program, which is a key and what is asked for it, and the CSRs of a cluster on a hub.
 //!
-//! Of a request the key alone is stored; the name follows from the rest. A watch of versions says which CSR has changed,
-//! a GET what it is.
+//! Of a request the key alone is stored; the name follows from the rest. A watch of versions says which CSR has
+//! changed, a GET what it is.
 
 use std::{
     collections::BTreeMap,
     fmt,
-    hash::{Hash, Hasher},
     ops::ControlFlow,
     sync::Mutex,
     time::{Duration, Instant},
@@ -48,9 +47,6 @@ pub static CSRS: Resource =
 pub const KUBE_API_SERVER_CLIENT: &str = "kubernetes.io/kube-apiserver-client";
 /// Label of all objects of a managed cluster.
 pub const CLUSTER_LABEL: &str = "open-cluster-management.io/cluster-name";
-
-const KEY: &str = "PRIVATE KEY";
-const REQUEST: &str = "CERTIFICATE REQUEST";
 
 /// A CSR is read this often while no watch is open, because of rights or a proxy.
 const REREAD_INTERVAL: Duration = Duration::from_secs(15);
@@ -111,16 +107,10 @@ impl fmt::Debug for CertificateRequest {
     }
 }
 
-impl Hash for CertificateRequest {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.name.hash(state);
-    }
-}
-
 impl CertificateRequest {
     /// Creates one with a new P-256 key.
     pub fn new(template: &CsrTemplate) -> Result<Self> {
-        let key = to_pem(KEY, &new_key()?).into();
+        let key = to_pem("PRIVATE KEY", &new_key()?).into();
         Self::of_key(key, template).ok_or_else(|| no_key(()))
     }
 
@@ -174,7 +164,7 @@ impl CertificateRequest {
     pub fn pem(&self) -> Result<String> {
         let pair = pair(&self.key).ok_or_else(|| no_key(()))?;
         let signature = pair.sign(&SystemRandom::new(), &self.content).map_err(no_key)?;
-        Ok(to_pem(REQUEST, &signed(&self.content, signature.as_ref())))
+        Ok(to_pem("CERTIFICATE REQUEST", &signed(&self.content, signature.as_ref())))
     }
 }
 
@@ -234,8 +224,7 @@ impl CsrClient {
         Self { client, labels, stop, process, versions, reads }
     }
 
-    /// The CSR `name`, or `None` if it does not exist. It is read again only after a change, or from time to time while
-    /// no watch is open.
+    /// The CSR `name`. It is read again only after a change, or from time to time while no watch is open.
     pub(crate) fn get(&self, name: &str) -> Result<Option<Value>> {
         let (version, now) = (self.version(name)?, Instant::now());
         if let Some(read) = lock(&self.reads).get(name).filter(|it| it.is_fresh(&version, now)) {
@@ -262,8 +251,7 @@ impl CsrClient {
         self.client.create(&CSRS.cluster_object(&request.name), &object).map(|_| ())
     }
 
-    /// The number of pending CSRs of `template`, up to the limit; none without the right to list them, as one may still
-    /// post.
+    /// The number of pending CSRs of `template`, up to the limit; 0 without the right to list them.
     pub(crate) fn pending(&self, template: &CsrTemplate) -> Result<usize> {
         let mut pending = 0;
         let all = Selection::all(CSRS.everywhere());
@@ -319,12 +307,6 @@ impl CsrClient {
             watched.run(&client, &selection, &stop, &mut { version }, &mut || process.wake());
         })?;
         Ok(versions)
-    }
-}
-
-impl Drop for CsrClient {
-    fn drop(&mut self) {
-        self.stop.raise();
     }
 }
 

@@ -12,8 +12,7 @@ use super::{
 };
 use crate::clocks::Clocks;
 
-/// Pending requests that stop the next one: the Go agent's limit, which counts answered ones
-/// too (ocm `pkg/registration/register/csr/options.go:72-84`).
+/// Pending requests that stop the next one (ocm `pkg/registration/register/csr/options.go:72-84`).
 pub const MAX_PENDING: usize = 10;
 
 pub const ADDON_LABEL: &str = "open-cluster-management.io/addon-name";
@@ -62,10 +61,7 @@ pub struct Judge<'a> {
     pub clocks: Clocks,
 }
 
-/// The status of `csr` for the request.
-///
-/// # Errors
-/// Why it gives no certificate that can be used.
+/// The status of `csr` for the request, or why it gives no certificate that can be used.
 pub fn evaluate(csr: &Value, judge: &Judge<'_>) -> Result<CsrStatus, CsrFailure> {
     let Judge { request, template, agent, by_agent, clocks } = *judge;
     let spec = &csr["spec"];
@@ -90,8 +86,7 @@ pub fn evaluate(csr: &Value, judge: &Judge<'_>) -> Result<CsrStatus, CsrFailure>
     }
 }
 
-/// Returns whether this request is pending, and looks like one of `template`: other agents of the cluster's name post
-/// such requests too.
+/// Returns whether this request is pending and looks like one of `template`, by any agent of the cluster's name.
 pub fn is_pending(csr: &Value, template: &CsrTemplate) -> bool {
     let (metadata, labels) = (&csr["metadata"], &csr["metadata"]["labels"]);
     let has_prefix =

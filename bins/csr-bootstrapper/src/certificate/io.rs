@@ -78,8 +78,7 @@ impl CertificateContext<'_> {
         self.key == Some(request.key.as_bytes())
     }
 
-    /// The command that approves the CSR, at the end of a sentence: the hub does that for the agent, but not for the
-    /// bootstrap identity.
+    /// The command that approves the CSR, at the end of a sentence: for the agent itself the hub does that.
     pub(super) fn approve(&self, name: &str) -> String {
         match self.requester {
             Some(requester) if !requester.is_agent => {
@@ -178,8 +177,7 @@ pub(crate) fn values_of(issued: Option<(&[u8], &CertificateRequest)>) -> SecretV
         .into()
 }
 
-/// Saves `values` in a Secret with a single write, unless the Secret has changed since `seen`; other keys stay. Returns
-/// what was saved.
+/// Saves `values` with a single write, unless the Secret has changed since `seen`; other keys stay.
 pub(crate) fn save(
     client: &Client,
     target: &Target<'_>,

@@ -11,7 +11,7 @@ use kubeconfig::{Hub, secret::Data};
 use super::{
     Certificate,
     io::{CertificateContext, RequestStore, Requester},
-    validate::{Need, UsableCredential, Validation},
+    validate::{self, Need, UsableCredential, Validation},
 };
 use crate::{
     agent::Agent, bootstrap::BootstrapKubeconfig, identity::AgentNames, pacing::NextAttempt,
@@ -79,7 +79,10 @@ impl<'a> CertificateManager<'a> {
             self.certificate.pacing.end_rest();
             self.due.at = Instant::now();
         }
-        let (data, validation) = self.validated();
+        let (secret, hub) = (agent.credential_secret(), self.bootstrap.as_ref().map(|it| &it.hub));
+        let (data, validation) = validate::of_secret(secret.as_deref(), |data| {
+            validate::validate(data, hub, &self.names, agent.clocks())
+        });
         self.follow(&validation);
         let is_refused = self.is_refused();
         let requester = self.requester(is_refused);
@@ -96,10 +99,9 @@ impl<'a> CertificateManager<'a> {
             return self.due.at;
         }
         let synced = self.sync(need, &data, &validation);
-        if agent.read(|state| state.rotated != self.certificate.rotated) {
-            agent.update(|state| state.rotated = self.certificate.rotated.clone());
-        }
-        self.conclude(synced)
+        let error = synced.as_ref().err().map(ToString::to_string);
+        agent.report(|status| status.error = error);
+        self.due.set(synced, &agent.credential(), "managing the certificate failed")
     }
 
     /// Returns whether the hub refuses the credential permanently: only a recent answer shows the current one.
@@ -110,13 +112,10 @@ impl<'a> CertificateManager<'a> {
     }
 
     fn requester(&self, is_refused: bool) -> Option<Requester> {
-        let Self { agent, bootstrap, .. } = self;
-        let session = agent.session().filter(|session| {
-            let end = session.client.certificate_expiry();
-            !is_refused && end.is_some_and(|end| !agent.clocks().are_past(end))
-        });
+        let clocks = self.agent.clocks();
+        let session = self.agent.session().filter(|it| !is_refused && !it.is_expired(clocks));
         let accepting = session.as_ref().map(|session| &session.hub);
-        requester(accepting, bootstrap.as_ref().map(|it| &it.hub))
+        requester(accepting, self.bootstrap.as_ref().map(|it| &it.hub))
     }
 
     fn sync(&mut self, need: Need, data: &Data, validation: &Validation) -> Result<Instant> {
@@ -139,6 +138,10 @@ impl<'a> CertificateManager<'a> {
             io: self,
         });
         self.certificate = certificate;
+        let rotated = &self.certificate.rotated;
+        if self.agent.read(|state| state.rotated != *rotated) {
+            self.agent.update(|state| state.rotated.clone_from(rotated));
+        }
         synced
     }
 
@@ -176,13 +179,6 @@ impl<'a> CertificateManager<'a> {
                 status.pending = None;
             }
         });
-    }
-
-    /// Reports the result of a step; returns when to come again.
-    fn conclude(&mut self, synced: Result<Instant>) -> Instant {
-        let error = synced.as_ref().err().map(ToString::to_string);
-        self.agent.report(|status| status.error = error);
-        self.due.set(synced, &self.agent.credential(), "managing the certificate failed")
     }
 }
 

@@ -115,8 +115,7 @@ pub(super) fn bits(bytes: &[u8]) -> Vec<u8> {
     wrap(BIT_STRING, &[&[0], bytes].concat())
 }
 
-/// One value with its tag and length, which is below 64 KiB: names are short, and what the hub says of
-/// add-ons is bounded.
+/// One value with its tag and length, which is below 64 KiB: all names are bounded.
 pub(super) fn wrap(tag: u8, content: &[u8]) -> Vec<u8> {
     let [.., high, low] = content.len().to_be_bytes();
     let head = match content.len() {

@@ -130,13 +130,11 @@ fn once(sorted: &[String]) -> Vec<String> {
     texts
 }
 
-pub type Good = (KeyPair, Vec<X509Certificate>);
-
 pub fn certificate(
     data: &Data,
     subject: &Subject,
     clocks: Clocks,
-) -> Result<Good, UnusableCredential> {
+) -> Result<(KeyPair, Vec<X509Certificate>), UnusableCredential> {
     if data.is_empty() {
         return Err(unusable(NOT_VALID, "is empty"));
     }
@@ -152,10 +150,7 @@ pub fn certificate(
     Ok((KeyPair { certificate: certificate.to_vec(), key }, chain))
 }
 
-/// The kubeconfig's connection, if it authenticates as the user of the certificate.
-///
-/// # Errors
-/// The problem, as the predicate of a sentence about the Secret.
+/// The kubeconfig's connection, if it authenticates as the user of the certificate; or the problem, as a predicate.
 pub fn config(data: &Data, identity: &KeyPair) -> Result<ClusterConfig, String> {
     let config =
         kubeconfig::from_secret(SUBJECT, data).map_err(|error| error.problem().to_owned())?;

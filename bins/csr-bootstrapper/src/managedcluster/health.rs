@@ -1,13 +1,11 @@
-//! Probes of the spoke's API server, for its health and its version, and the Events on the hub about a change of its
-//! availability.
+//! Probes of the spoke's API server, for its health and its version, and the Events on the hub about its availability.
 
 use std::{
     mem,
     time::{Duration, Instant},
 };
 
-use apiclient::{client::Client, event::EventRecord, log_line::quoted, log_object};
-use log::Level;
+use apiclient::{client::Client, event::EventRecord, log_line::quoted};
 use serde_json::Value;
 
 use super::MANAGED_CLUSTERS;
@@ -61,7 +59,6 @@ impl Probes {
     }
 
     pub(crate) fn probe(&mut self, spoke: &Client) {
-        // Code 0 stands for no answer.
         let (code, text) = spoke.text("/livez").unwrap_or_else(|error| (0, error.to_string()));
         self.record(code, &text, Instant::now());
         if code == 200
@@ -103,16 +100,13 @@ fn git_version(answer: &Value) -> Option<String> {
     (!version.is_empty()).then_some(version)
 }
 
-/// Writes the Event for the change of a ManagedCluster from `before` to `after` a write of ours; a failed Event
-/// stops nothing.
+/// Writes the Event for the change of a ManagedCluster from `before` to `after`; a failed Event stops nothing.
 pub(super) fn write_event(client: &Client, before: &Value, after: &Value) {
     let name = after["metadata"]["name"].as_str().unwrap_or_default();
     let Some(record) = event(name, before, after) else { return };
     // As upstream: an object without a namespace is given the Event's.
     let target = MANAGED_CLUSTERS.object(name, name);
-    if let Err(error) = record.write(client, &target, after["metadata"]["uid"].as_str()) {
-        log_object!(Level::Debug, target, error:% = error; "the Event is not written");
-    }
+    let _ = record.write(client, &target, after["metadata"]["uid"].as_str());
 }
 
 /// The Event in upstream's words (ocm `pkg/registration/spoke/managedcluster/status_controller.go`,

@@ -51,14 +51,7 @@ pub(crate) fn run(agent: &Agent) {
             claims_left_out: 0,
             capacity: (0, None),
         };
-        controller::run(&agent.stop, || {
-            if session.stop.raised() {
-                return None;
-            }
-            let cluster = session.managed_cluster();
-            let later = || Instant::now() + Stop::SLICE;
-            Some(cluster.map_or_else(later, |cluster| status.reconcile(&cluster)))
-        });
+        controller::run(&agent.stop, || (!session.stop.raised()).then(|| status.reconcile()));
     }
 }
 
@@ -76,7 +69,9 @@ struct StatusController<'a> {
 }
 
 impl<'a> StatusController<'a> {
-    fn reconcile(&mut self, cluster: &Value) -> Instant {
+    fn reconcile(&mut self) -> Instant {
+        let cluster = self.session.managed_cluster();
+        let Some(cluster) = cluster.as_deref() else { return Instant::now() + Stop::SLICE };
         let (client, revision) = (&self.session.client, self.session.managed_cluster.revision());
         if mem::replace(&mut self.accepted, accepted(cluster)) != accepted(cluster) {
             // Other rights: waits of the old ones end.
