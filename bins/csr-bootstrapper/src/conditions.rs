@@ -1,9 +1,15 @@
-//! Conditions in the status of objects on the hub: pure.
+//! Status of objects on the hub: its conditions, and a patch for one version.
 
 use std::time::SystemTime;
 
-use apiclient::{certificate::X509Certificate, time::seconds_time};
-use serde_json::{Value, json};
+use apiclient::{
+    certificate::X509Certificate,
+    client::{Client, Patch},
+    error::{Error, Result},
+    resource::Target,
+    time::seconds_time,
+};
+use serde_json::{Map, Value, json};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Condition {
@@ -70,4 +76,38 @@ pub(crate) fn changed<'a>(
 
 pub(crate) fn has(object: &Value, kind: &str, status: &str) -> bool {
     Condition::of(object, kind).is_some_and(|condition| condition.status == status)
+}
+
+/// Changes the `status` of `object`, if it still is this version: a patch replaces whole lists.
+pub(crate) fn patch_status(
+    client: &Client,
+    target: &Target<'_>,
+    object: &Value,
+    status: &Map<String, Value>,
+) -> Result<Value> {
+    let metadata =
+        guard(object).ok_or_else(|| Error::BadPeer(format!("{target} has no resourceVersion")))?;
+    let patch = json!({"metadata": metadata, "status": status});
+    client.patch(&target.status(), Patch::Merge, &patch)
+}
+
+/// The metadata of a patch for this version of `object` alone; `None` if it has none.
+fn guard(object: &Value) -> Option<Value> {
+    let metadata = &object["metadata"];
+    let version = metadata["resourceVersion"].as_str()?;
+    Some(json!({"uid": metadata["uid"], "resourceVersion": version}))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patch_is_for_one_version_of_an_object() {
+        let named = json!({"metadata": {"name": "x", "uid": "u-1", "resourceVersion": "7"}});
+        assert_eq!(guard(&named), Some(json!({"uid": "u-1", "resourceVersion": "7"})));
+        for odd in [json!(null), json!([]), json!({"metadata": {"uid": "u-1"}})] {
+            assert_eq!(guard(&odd), None, "{odd}");
+        }
+    }
 }

@@ -9,7 +9,7 @@ use kubeconfig::secret;
 use log::Level;
 use serde_json::Value;
 
-use crate::{agent::Agent, status_writer::WritePace};
+use crate::{agent::Agent, pacing::WritePace};
 
 /// Keeps the files like the Secret until the end of the process. Without the Secret the files stay.
 pub(crate) fn keep(agent: &Agent) {

@@ -18,7 +18,6 @@ mod pacing;
 mod report;
 mod run;
 mod settings;
-mod status_writer;
 
 use std::{env, ffi::OsString, path::Path, process::ExitCode, sync::Arc};
 

@@ -22,8 +22,8 @@ use serde_json::{Value, json};
 use crate::{
     agent::{Agent, HubSession},
     conditions::{Condition, changed},
+    pacing::WritePace,
     sha256,
-    status_writer::WritePace,
 };
 
 /// More namespaces than this are ignored: each costs memory, and a request.

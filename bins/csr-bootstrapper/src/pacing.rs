@@ -1,5 +1,5 @@
-//! Paces. A certificate has rests after a request that ended, and a time between two writes of its Secret. Any other
-//! attempt is due when its success says, or with back-off after a failure.
+//! Paces. A certificate has rests after a request that ended, and a time between two writes of its Secret; a status has
+//! a time between two writes. Any other attempt is due when its success says, or with back-off after a failure.
 
 use std::time::{Duration, Instant};
 
@@ -8,6 +8,7 @@ use apiclient::{
     error::{Error, Result},
     resource::Target,
 };
+use log::Level;
 
 /// After Denied or Failed: a human or a policy said no, which time alone seldom changes.
 pub(crate) const REST_REFUSED: Duration = Duration::from_secs(300);
@@ -18,6 +19,12 @@ pub(crate) const MAX_BACKOFF: Duration = Duration::from_secs(3600);
 const WRITE_INTERVAL: Duration = Duration::from_secs(2);
 /// The default's longest wait. Short: the namespace of an add-on comes with the add-on's other objects.
 const DEFAULT_BACKOFF: Duration = Duration::from_secs(15);
+/// The shortest time between two writes of a status; it doubles after each write that did not settle the matter, so
+/// that another writer's disagreement causes no loop.
+const MIN_INTERVAL: Duration = Duration::from_secs(1);
+/// The longest of these times: what a status says is at most this old.
+const MAX_INTERVAL: Duration = Duration::from_secs(10);
+const WRITE_BACKOFF: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Pacing {
@@ -123,6 +130,53 @@ impl NextAttempt {
     }
 }
 
+/// The pace of the writes of one status.
+pub(crate) struct WritePace {
+    not_before: Instant,
+    interval: Duration,
+    backoff: Backoff,
+}
+
+impl WritePace {
+    /// When a write may be made; `None` if none is needed, which settles the matter.
+    pub(crate) fn due(&mut self, is_needed: bool, now: Instant) -> Option<Instant> {
+        if !is_needed && now >= self.not_before {
+            self.interval = MIN_INTERVAL;
+        }
+        is_needed.then_some(self.not_before)
+    }
+
+    /// Records a write that arrived; returns the failures before it.
+    pub(crate) fn wrote(&mut self, now: Instant) -> u32 {
+        self.step(now);
+        self.backoff.succeeded()
+    }
+
+    /// Records a failed write; returns the level to log it at. After a conflict the watch brings the other write, and
+    /// the next attempt keeps the pace of writes: a lagging watch must not lengthen the wait.
+    pub(crate) fn failed(&mut self, error: &Error, now: Instant) -> Level {
+        if matches!(error, Error::Conflict(_)) {
+            self.step(now);
+            return Level::Debug;
+        }
+        let retry = self.backoff.failed(error, now, fastrand::f64());
+        self.not_before = now + retry.wait;
+        retry.level()
+    }
+
+    fn step(&mut self, now: Instant) {
+        self.not_before = now + self.interval;
+        self.interval = (self.interval * 2).min(MAX_INTERVAL);
+    }
+}
+
+impl Default for WritePace {
+    fn default() -> Self {
+        let backoff = Backoff::new(WRITE_BACKOFF);
+        Self { not_before: Instant::now(), interval: MIN_INTERVAL, backoff }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -158,5 +212,45 @@ mod tests {
         assert_eq!((0..40).map(|_| wrote(false)).last(), Some(3600));
         pacing.end_rest();
         assert_eq!(pacing.next_write(start), Some(start + MAX_BACKOFF));
+    }
+
+    #[test]
+    fn disputed_status_is_written_every_10_s_at_most() {
+        let (mut pace, mut now) = (WritePace::default(), Instant::now());
+        let mut gaps = Vec::new();
+        for _ in 0..8 {
+            pace.due(true, now);
+            pace.wrote(now);
+            gaps.push((pace.not_before - now).as_secs());
+            now = pace.not_before;
+        }
+        assert_eq!(gaps, [1, 2, 4, 8, 10, 10, 10, 10]);
+        pace.due(false, now - Duration::from_secs(1));
+        pace.wrote(now);
+        assert_eq!(pace.not_before, now + MAX_INTERVAL, "the echo alone settles nothing");
+        now = pace.not_before;
+        pace.due(false, now);
+        pace.wrote(now);
+        assert_eq!(pace.not_before, now + MIN_INTERVAL);
+    }
+
+    #[test]
+    fn failed_write_backs_off_and_is_logged_once() {
+        let (mut pace, now) = (WritePace::default(), Instant::now());
+        let refused = Error::Forbidden("no".into());
+        assert_eq!([0; 2].map(|_| pace.failed(&refused, now)), [Level::Warn, Level::Debug]);
+        assert!(pace.not_before <= now + Duration::from_secs(2));
+        assert_eq!(pace.wrote(now), 2);
+        assert_eq!(pace.failed(&Error::Conflict("other".into()), now), Level::Debug);
+    }
+
+    #[test]
+    fn conflicts_do_not_delay_the_write_that_follows_them() {
+        let (mut pace, mut now) = (WritePace::default(), Instant::now());
+        for _ in 0..20 {
+            pace.failed(&Error::Conflict("other".into()), now);
+            assert!(pace.not_before <= now + MAX_INTERVAL);
+            now = pace.not_before;
+        }
     }
 }

@@ -23,10 +23,9 @@ use super::managed_cluster_addon::{
 use crate::{
     agent::{Agent, HubSession},
     certificate::csr::KUBE_API_SERVER_CLIENT,
-    conditions::{Condition, TypedCondition, changed},
-    pacing::NextAttempt,
+    conditions::{Condition, TypedCondition, changed, patch_status},
+    pacing::{NextAttempt, WritePace},
     settings::KubeClientDriver,
-    status_writer::{WritePace, patch_status},
 };
 
 const AVAILABLE: &str = "Available";

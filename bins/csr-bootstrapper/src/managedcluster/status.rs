@@ -27,9 +27,9 @@ use crate::{
     agent::{Agent, HubSession},
     capacity::Capacity,
     claim,
-    conditions::{Condition, changed},
+    conditions::{Condition, changed, patch_status},
     managed_namespace::ManagedNamespaces,
-    status_writer::{WritePace, patch_status},
+    pacing::WritePace,
 };
 
 const JOINED: &str = "ManagedClusterJoined";
