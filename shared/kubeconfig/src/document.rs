@@ -204,7 +204,12 @@ fn typed<T: DeserializeOwned>(fields: &Map<String, Value>) -> result::Result<T, 
             |(key, value): (&String, &Value)| Map::from_iter([(key.clone(), value.clone())]);
         let wrong = fields.iter().find(|field| T::deserialize(&alone(*field)).is_err());
         let field = wrong.map_or("a field", |(field, _)| field);
-        format!("{field} is of another type")
+        let kind = match field {
+            "insecure-skip-tls-verify" => "true or false",
+            "clusters" | "contexts" | "users" => "a list of names with their fields",
+            _ => "text",
+        };
+        format!("{field} must be {kind}")
     })
 }
 

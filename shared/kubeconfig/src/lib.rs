@@ -145,15 +145,18 @@ pub fn in_cluster(env: &Env<'_>) -> Result<ClusterConfig> {
     let missing = |what: &str| ConfigError::from(format!("no in-cluster configuration: {what}"));
     let variables = "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT must be set to an address";
     let server = service_url(env).ok_or_else(|| missing(variables))?;
+    let read = |name: &str| {
+        let file = env.service_account.join(name);
+        let unreadable = |e| missing(&format!("{} cannot be read: {e}", file.display()));
+        read_limited(&file).map_err(unreadable)
+    };
     let holds_no =
-        |file: &Path, what: &str| missing(&format!("{} holds no {what}", file.display()));
-    let [token, authority] = ["token", "ca.crt"].map(|name| env.service_account.join(name));
-    let auth = read_limited(&token).ok().and_then(|bytes| user::file_token(&bytes));
-    let trust = read_limited(&authority).ok().and_then(cluster::bundle);
+        |what: &str| missing(&format!("{} holds no usable {what}", env.service_account.display()));
+    let token = user::file_token(&read("token")?).ok_or_else(|| holds_no("token"))?;
     Ok(ClusterConfig {
         server,
-        auth: auth.map(Auth::Token).ok_or_else(|| holds_no(&token, "usable token"))?,
-        trust: trust.ok_or_else(|| holds_no(&authority, "certificate"))?,
+        auth: Auth::Token(token),
+        trust: cluster::bundle(read("ca.crt")?).ok_or_else(|| holds_no("ca.crt"))?,
         server_name: None,
         identity: None,
         proxy: None,

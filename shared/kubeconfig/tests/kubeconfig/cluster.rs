@@ -82,9 +82,9 @@ fn trust_is_the_bundle_or_the_system_or_anything() {
         ("certificate-authority: ./nowhere", "\"./nowhere\" that cannot be read"),
         ("certificate-authority: nowhere", "\"(not shown)\" that cannot be read"),
         ("certificate-authority: ..", "cannot be read"),
-        ("insecure-skip-tls-verify: 'true'", "insecure-skip-tls-verify is of another type"),
-        ("certificate-authority: 1", "certificate-authority is of another type"),
-        ("certificate-authority-data: 1234", "certificate-authority-data is of another type"),
+        ("insecure-skip-tls-verify: 'true'", "insecure-skip-tls-verify must be true or false"),
+        ("certificate-authority: 1", "certificate-authority must be text"),
+        ("certificate-authority-data: 1234", "certificate-authority-data must be text"),
     ] {
         rejected_with(with_cluster(fields), part);
     }

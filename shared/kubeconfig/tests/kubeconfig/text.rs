@@ -58,10 +58,10 @@ fn text_that_is_not_a_kubeconfig_is_rejected() {
         (&deep, "is not YAML"),
         ("x: &a {as: joe}", "without tags, anchors"),
         ("x: *a", "is not"),
-        ("users: {}", "users is of another type"),
-        ("users: [{name: 1}]", "users is of another type"),
-        ("users: [{name: a, user: text}]", "users is of another type"),
-        ("current-context: 3", "current-context is of another type"),
+        ("users: {}", "users must be a list"),
+        ("users: [{name: 1}]", "users must be a list"),
+        ("users: [{name: a, user: text}]", "users must be a list"),
+        ("current-context: 3", "current-context must be text"),
     ] {
         rejected_with(text, part);
     }

@@ -22,8 +22,8 @@ fn token_or_its_file() {
     for (user, part) in [
         ("tokenFile: nowhere", "no such key"),
         ("tokenFile: blank", "tokenFile that holds no token"),
-        ("token: 123", "token is of another type"),
-        ("token: {a: b}", "token is of another type"),
+        ("token: 123", "token must be text"),
+        ("token: {a: b}", "token must be text"),
     ] {
         rejected_with(with_user(user), part);
     }
