@@ -234,7 +234,7 @@ fn certificate(
         dns_names: vec![format!("{addon}.addon.open-cluster-management.io")],
         signer: signer.to_owned(),
         name_prefix: format!("addon-{cluster}-{addon}-"),
-        labels: vec![(CLUSTER_LABEL, cluster.clone()), (ADDON_LABEL, addon.to_owned())],
+        labels: [(CLUSTER_LABEL, cluster.clone()), (ADDON_LABEL, addon.to_owned())].into(),
     };
     Credential::Certificate { template, former_user }
 }

@@ -28,7 +28,7 @@ use ring::{
     signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair},
 };
 use rustls_pki_types::{PrivatePkcs8KeyDer, pem::PemObject};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use sidecar::runtime;
 use zeroize::Zeroizing;
 
@@ -70,7 +70,7 @@ pub struct CsrTemplate {
     /// Begin of the object's name; a hash of the key follows.
     pub name_prefix: String,
     /// The object's labels: hints, which anybody could set.
-    pub labels: Vec<(&'static str, String)>,
+    pub labels: BTreeMap<&'static str, String>,
 }
 
 impl AgentNames {
@@ -84,7 +84,7 @@ impl AgentNames {
             dns_names: Vec::new(),
             signer: KUBE_API_SERVER_CLIENT.to_owned(),
             name_prefix: format!("{}-", self.cluster),
-            labels: vec![(CLUSTER_LABEL, self.cluster.clone())],
+            labels: [(CLUSTER_LABEL, self.cluster.clone())].into(),
         }
     }
 }
@@ -150,12 +150,10 @@ impl CertificateRequest {
         if let Some(seconds) = expiration {
             spec["expirationSeconds"] = json!(seconds);
         }
-        let labels: Map<_, _> =
-            template.labels.iter().map(|(key, value)| ((*key).to_owned(), json!(value))).collect();
         Ok(json!({
             "apiVersion": CSRS.api_version(),
             "kind": CSRS.kind,
-            "metadata": {"name": self.name, "labels": labels},
+            "metadata": {"name": self.name, "labels": template.labels},
             "spec": spec,
         }))
     }

@@ -91,7 +91,7 @@ pub fn is_pending(csr: &Value, template: &CsrTemplate) -> bool {
     let (metadata, labels) = (&csr["metadata"], &csr["metadata"]["labels"]);
     let has_prefix =
         metadata["name"].as_str().is_some_and(|name| name.starts_with(&template.name_prefix));
-    let label = |key| template.labels.iter().find(|(of, _)| *of == key).map(|(_, value)| &**value);
+    let label = |key| template.labels.get(key).map(String::as_str);
     has_prefix
         && [CLUSTER_LABEL, ADDON_LABEL].iter().all(|key| labels[*key].as_str() == label(*key))
         && csr["spec"]["signerName"] == *template.signer

@@ -162,7 +162,7 @@ fn addon_registration_requests_equal_the_go_agents() {
     assert_eq!(template.dns_names, ["test.addon.open-cluster-management.io"]);
     let label = "open-cluster-management.io/addon-name";
     let labels = [(CLUSTER_LABEL, "cluster1".to_owned()), (label, "test".to_owned())];
-    assert_eq!(template.labels, labels);
+    assert_eq!(template.labels, labels.into());
 }
 
 /// configuration_test.go:365: a token has no subject of its own.

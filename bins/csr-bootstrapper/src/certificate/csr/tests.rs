@@ -47,7 +47,7 @@ fn of_addon() -> CsrTemplate {
         dns_names: vec![text("a.addon.open-cluster-management.io"), text("b.example")],
         signer: text("example.com/signer"),
         name_prefix: text("addon-cluster1-a-"),
-        labels: vec![(CLUSTER_LABEL, text("cluster1"))],
+        labels: [(CLUSTER_LABEL, text("cluster1"))].into(),
     }
 }
 
