@@ -84,10 +84,7 @@ pub struct Command {
 }
 
 impl Command {
-    /// Splits a command line into this and its flags; `programs` are upstream's.
-    ///
-    /// # Errors
-    /// One sentence about another subcommand of upstream's program, in the second place.
+    /// Splits a command line into this and its flags, or an error about its subcommand; `programs` are upstream's.
     pub fn split(
         words: impl IntoIterator<Item = OsString>,
         programs: &[&'static str],

@@ -139,8 +139,6 @@ impl RequestStore {
 
     /// Writes these values. The Secret itself stays: whoever may create Secrets can get the token of any ServiceAccount
     /// in the namespace.
-    ///
-    /// # Errors
     /// `Conflict`, `AlreadyExists` and `NotFound` mean that another writer was faster.
     pub(crate) fn write(&mut self, values: &SecretValues) -> Result<()> {
         // A write may arrive without an answer.
