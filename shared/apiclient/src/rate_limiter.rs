@@ -1,6 +1,6 @@
-//! Token bucket, which is pure, and with it the rate limiter for the workers' requests to one cluster: as in client-go,
-//! each takes the next token, and waits for it. The backlog takes only tokens of the next moment: a recent change passes
-//! it, however many workers wait.
+//! Token bucket, which is pure, and with it the rate limiter for the workers' requests to one cluster: as in
+//! client-go, each takes the next token, and waits for it. The backlog takes only tokens of the next moment: a recent
+//! change passes it, however many workers wait.
 
 use std::{
     sync::Mutex,

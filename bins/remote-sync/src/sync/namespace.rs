@@ -111,7 +111,7 @@ impl PairContext<'_> {
         }
         let seen = |field: &str| namespace["metadata"][field].as_str().map(str::to_owned);
         let exactly = Preconditions { uid: seen("uid"), resource_version: seen("resourceVersion") };
-        optional(self.target.ask(&|c| c.delete(&place, Propagation::Unsaid, &exactly)))?;
+        optional(self.target.ask(&|c| c.delete(&place, Propagation::Background, &exactly)))?;
         log_pair!(Level::Info, self, "namespace deleted", target = name);
         Ok(Continue(()))
     }

@@ -122,11 +122,12 @@ impl<'a> ApiRequest<'a> {
         let guarded = uid.is_some() || resource_version.is_some();
         // A precondition that is null does not count.
         let guard = json!({"uid": uid, "resourceVersion": resource_version});
-        let mut options =
-            json!({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": guard});
-        if propagation != Propagation::Unsaid {
-            options["propagationPolicy"] = json!(propagation);
-        }
+        let options = json!({
+            "kind": "DeleteOptions",
+            "apiVersion": "v1",
+            "preconditions": guard,
+            "propagationPolicy": propagation,
+        });
         ApiRequest::write(Method::DELETE, target, JSON, &options, guarded)
     }
 
@@ -185,8 +186,6 @@ pub enum Propagation {
     Background,
     Foreground,
     Orphan,
-    /// The server's default for the kind; a namespace knows nothing else.
-    Unsaid,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -40,7 +40,7 @@ impl<'a> Selection<'a> {
         Self { target, labels: "", metadata_only: false, page: PAGE, list_after_loss: false }
     }
 
-    /// The query of the first page of a list that is at least as new as `version`, or of the newest state if it is empty.
+    /// The query of the first page of a list at least as new as `version`, or of the newest state if it is empty.
     fn first_page(&self, version: &str) -> String {
         let limit = format!("limit={}", self.page);
         match version {
