@@ -322,7 +322,11 @@ impl Client {
         self.object(&ApiRequest { query, ..request })
     }
 
-    fn typed<T: DeserializeOwned>(&self, target: &Target<'_>, object: Value) -> Result<T> {
+    pub(crate) fn typed<T: DeserializeOwned>(
+        &self,
+        target: &Target<'_>,
+        object: Value,
+    ) -> Result<T> {
         let wanted = || format!("not a valid {}", target.resource.kind);
         api::parse(object).ok_or_else(|| self.odd(&ApiRequest::get(*target), &wanted()))
     }

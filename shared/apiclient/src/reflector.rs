@@ -14,7 +14,6 @@ use serde::de::DeserializeOwned;
 
 use self::objects::Objects;
 use crate::{
-    api,
     client::{Client, request::ApiRequest},
     json::{Document, MAX_NAME},
     lock::lock,
@@ -228,12 +227,9 @@ impl<T: Clone + PartialEq> Content<T> {
         let is_named = document.name().len() <= MAX_NAME;
         let name: String = document.name().chars().take(MAX_NAME).collect();
         let target = selection.target;
-        let request = ApiRequest::get(target);
         let object = match document {
-            Document::TooLarge(_) => Err(client.too_large(&request)),
-            Document::Whole(object) => api::parse(object).ok_or_else(|| {
-                client.odd(&request, &format!("not a valid {}", target.resource.kind))
-            }),
+            Document::TooLarge(_) => Err(client.too_large(&ApiRequest::get(target))),
+            Document::Whole(object) => client.typed(&target, object),
         };
         let invalid = object.as_ref().err().filter(|_| target.name.is_some());
         let before = mem::replace(&mut self.invalid, invalid.map(ToString::to_string));
