@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 /// Fields of metadata that the server or the agent sets.
 const SERVER_FIELDS: [&str; 6] =
     ["uid", "resourceVersion", "generation", "managedFields", "selfLink", "ownerReferences"];
+const RBAC_GROUP: &str = "rbac.authorization.k8s.io/";
 
 /// The object as it can be compared with a live one: with stringData where the server puts it.
 pub(crate) fn prepared(manifest: Value) -> Value {
@@ -25,6 +26,11 @@ pub(crate) fn prepared(manifest: Value) -> Value {
 pub(crate) fn without_server_fields(mut object: Value) -> Value {
     if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
         metadata.retain(|field, _| !SERVER_FIELDS.contains(&&**field));
+    }
+    let is_rbac = object["apiVersion"].as_str().is_some_and(|it| it.starts_with(RBAC_GROUP));
+    if is_rbac && object["kind"] == "ClusterRole" && object["aggregationRule"].is_object() {
+        // A controller of Kubernetes fills in the rules (library-go `rbac.go:54`).
+        object.as_object_mut().map(|fields| fields.remove("rules"));
     }
     object
 }
@@ -64,5 +70,19 @@ mod tests {
         assert_eq!(folded.get("stringData"), None);
         let odd = secret(json!({"stringData": {"a": 5}}));
         assert_eq!(odd["stringData"], json!({"a": 5}), "the server refuses it");
+    }
+
+    #[test]
+    fn rules_of_an_aggregated_cluster_role_are_not_the_manifests() {
+        let version = "rbac.authorization.k8s.io/v1";
+        let role = |aggregation: Value| {
+            json!({
+                "apiVersion": version, "kind": "ClusterRole", "aggregationRule": aggregation, "rules": [],
+            })
+        };
+        let aggregated = role(json!({"clusterRoleSelectors": []}));
+        assert_eq!(prepared(aggregated.clone()).get("rules"), None);
+        assert_eq!(without_server_fields(aggregated).get("rules"), None, "of a server-side apply");
+        assert_eq!(prepared(role(Value::Null))["rules"], json!([]));
     }
 }
