@@ -168,6 +168,10 @@ fn apply_manifest(
             ApplyAttempt { applied: Some(Ok(())), object }
         }
         Err(error) => {
+            // The write may have landed all the same: the manifest before it is an edit, too.
+            if !is_same {
+                digests.remove(&object);
+            }
             // As upstream's condition Available, which no executor limits.
             let object = look(io, &Ok(Side::Managed), manifest);
             ApplyAttempt { applied: Some(Err(error)), object }

@@ -9,6 +9,7 @@ use explorer::{Model, Step, explore};
 use serde_json::json;
 
 use self::{
+    changes::{Change, Spec},
     connection::{Connection, Fault},
     world::World,
 };
@@ -142,6 +143,23 @@ fn executor_without_rights_has_nothing_written() {
 fn agent_that_may_not_patch_updates() {
     let (changes, troubles, executor) = (1, 0, None);
     check_model(&WorkModel { changes, troubles, executor, lacks_patch: true });
+}
+
+/// A revert must remove what the edit may have added.
+#[test]
+fn digest_is_forgotten_at_an_edit_whose_answer_is_lost() {
+    let mut world = World::new(1, 0, None);
+    while pass(&world, None).0 != world {
+        world = pass(&world, None).0;
+    }
+    let known = world.digests();
+    world.change(Change::Edit(Spec::FirstEdited));
+    let lost = |at| pass(&world, Some((at, Fault::AnswerLost))).0;
+    let edited = (0..pass(&world, None).1).map(lost).find(|after| {
+        after.objects["configmaps/a"]["data"]["k"] == "2" && after.digests().len() < 2
+    });
+    assert_eq!(known.len(), 2);
+    assert!(edited.is_some_and(|after| after.digests().keys().all(|it| it.name == "b")));
 }
 
 #[test]
