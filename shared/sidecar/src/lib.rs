@@ -8,4 +8,3 @@ pub mod logging;
 pub mod metrics;
 pub mod renewal;
 pub mod runtime;
-pub mod version;
