@@ -46,6 +46,8 @@ pub(super) struct Pass {
     seen: u64,
     ended: Option<Instant>,
     pub(super) due: Option<Instant>,
+    /// When its work is read for want of a watch.
+    poll: Option<Instant>,
     backoff: Backoff,
     digests: Digests,
 }
@@ -77,11 +79,22 @@ impl WorkController {
             self.pass_works();
             self.pass_records();
             self.forget_absent();
+            self.poll_unwatched();
             // What was due before has had its pass, if it can have one.
-            let due = self.passes.values().filter_map(|pass| pass.due);
+            let due = self.passes.values().flat_map(|pass| [pass.due, pass.poll]).flatten();
             let due = due.filter(|due| *due > started).min();
             Some(due.unwrap_or_else(|| Instant::now() + Stop::SLICE))
         });
+    }
+
+    /// Works with kinds that cannot be watched have a pass once an interval has gone by since the last one and since
+    /// the refusal.
+    fn poll_unwatched(&mut self) {
+        let interval = self.duty.settings.status_sync_interval;
+        for (work, pass) in &mut self.passes {
+            let since = self.duty.watches.refused_since(work);
+            pass.poll = since.map(|since| pass.ended.map_or(since, |at| at.max(since)) + interval);
+        }
     }
 
     fn forget_absent(&mut self) {
@@ -113,7 +126,8 @@ impl WorkController {
     pub(super) fn is_due(&mut self, key: &str, seen: u64) -> bool {
         let pass = self.passes.entry(key.to_owned()).or_insert_with(|| Pass::new(!seen));
         let is_new = std::mem::replace(&mut pass.seen, seen) != seen;
-        is_new || pass.due.is_some_and(|due| due <= Instant::now())
+        let now = Instant::now();
+        is_new || [pass.due, pass.poll].into_iter().flatten().any(|due| due <= now)
     }
 
     /// What a pass depends on: all of the work but the status, which this agent alone writes; of a work that is being
@@ -139,16 +153,13 @@ impl WorkController {
         self.duty.watches.follow(name, &objects, &self.duty.managed, &self.duty.stop);
         let result = reconcile(&mut self.clients, &self.agent, &work, &mut pass.digests);
         pass.settle(&result, &MANIFEST_WORKS.object(&self.agent.cluster, name));
-        if self.duty.watches.needs_polling(name) && pass.due.is_none() {
-            pass.due = Some(Instant::now() + self.duty.settings.status_sync_interval);
-        }
     }
 }
 
 impl Pass {
     fn new(seen: u64) -> Self {
         let (backoff, digests) = (Backoff::new(MAX_BACKOFF), Digests::new());
-        Self { seen, ended: None, due: None, backoff, digests }
+        Self { seen, ended: None, due: None, poll: None, backoff, digests }
     }
 
     /// Whether the last pass left nothing to do.

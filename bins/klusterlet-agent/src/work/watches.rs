@@ -6,11 +6,11 @@ use std::{
     hash::{BuildHasher, BuildHasherDefault, DefaultHasher},
     ops::ControlFlow,
     sync::{Arc, Mutex},
+    time::Instant,
 };
 
 use apiclient::{
     client::Client,
-    error::Error,
     json::Document,
     lock::lock,
     resource::Resource,
@@ -62,7 +62,8 @@ pub(crate) struct Watches(Arc<Mutex<State>>);
 /// The watch of a kind, until `stop` is raised: then no work applies it any more, or another one has replaced it.
 struct KindWatch {
     version: String,
-    is_refused: bool,
+    /// Since when its requests fail.
+    refused: Option<Instant>,
     stop: Stop,
 }
 
@@ -98,10 +99,10 @@ impl Watches {
             let version = resource.version.to_string();
             let known = state.kinds.get(&object.kind());
             // A version that is served no more gives way to another one.
-            if known.is_none_or(|known| known.is_refused && known.version != version) {
+            if known.is_none_or(|known| known.refused.is_some() && known.version != version) {
                 let stop = stop.child();
                 new.push((resource.clone(), stop.clone()));
-                let watch = KindWatch { version, is_refused: false, stop };
+                let watch = KindWatch { version, refused: None, stop };
                 if let Some(replaced) = state.kinds.insert(object.kind(), watch) {
                     replaced.stop.raise();
                 }
@@ -146,17 +147,17 @@ impl Watches {
         works
     }
 
-    /// Whether a work has objects of kinds that cannot be watched: they are polled.
-    pub(crate) fn needs_polling(&self, work: &str) -> bool {
+    /// Since when a work has objects of kinds that cannot be watched: they are polled.
+    pub(crate) fn refused_since(&self, work: &str) -> Option<Instant> {
         let state = lock(&self.0);
-        let mut objects = state.works.get(work).into_iter().flatten();
-        objects.any(|object| state.kinds.get(&object.kind()).is_some_and(|watch| watch.is_refused))
+        let objects = state.works.get(work).into_iter().flatten();
+        objects.filter_map(|object| state.kinds.get(&object.kind())?.refused).min()
     }
 
     /// The kinds that cannot be watched.
     pub(crate) fn refused(&self) -> Vec<String> {
         let state = lock(&self.0);
-        let refused = state.kinds.iter().filter(|(_, watch)| watch.is_refused);
+        let refused = state.kinds.iter().filter(|(_, watch)| watch.refused.is_some());
         refused.map(|((group, plural), _)| group_resource(group, plural)).collect()
     }
 
@@ -178,10 +179,10 @@ impl Watches {
                 Event::Apply(document) => drop(self.note(resource, &document, false)),
                 Event::Delete(document) => drop(self.note(resource, &document, true)),
                 Event::Watching => self.set_refused(resource, false),
-                Event::Failed(Error::Forbidden(_) | Error::NotServed(_) | Error::Invalid(_)) => {
-                    self.set_refused(resource, true)
+                Event::Failed(_) => {
+                    self.set_refused(resource, true);
+                    stop.wake();
                 }
-                Event::Failed(_) => {}
             }
             if !lock(&self.0).changed.is_empty() {
                 stop.wake();
@@ -232,17 +233,12 @@ impl Watches {
         }
     }
 
+    /// Nobody has a pass at once: a server that starts refuses everything for a moment.
     fn set_refused(&self, resource: &Resource, is_refused: bool) {
         let (kind, mut state) = (kind(resource), lock(&self.0));
-        let State { kinds, objects, changed, .. } = &mut *state;
-        let watch = kinds.get_mut(&kind).filter(|watch| watch.version == *resource.version);
+        let watch = state.kinds.get_mut(&kind).filter(|watch| watch.version == *resource.version);
         let Some(watch) = watch else { return };
-        if std::mem::replace(&mut watch.is_refused, is_refused) != is_refused {
-            // Another pass begins or ends the polling.
-            let objects = objects.keys().filter(|object| object.kind() == kind);
-            let change = Change { is_desired: true, echo: None };
-            changed.extend(objects.map(|object| (object.clone(), change)));
-        }
+        watch.refused = is_refused.then(|| watch.refused.unwrap_or_else(Instant::now));
     }
 }
 
@@ -363,15 +359,16 @@ mod tests {
         let watches = watches(&object, Scrape::Watch);
         let ended = Stop::default();
         let (version, stop) = ("v1".to_owned(), ended.clone());
-        let watch = KindWatch { version, is_refused: false, stop };
+        let watch = KindWatch { version, refused: None, stop };
         lock(&watches.0).kinds.insert(object.kind(), watch);
         for is_refused in [true, false] {
             watches.set_refused(&CONFIGMAPS, is_refused);
-            assert_eq!(watches.take_changed(), BTreeMap::from([("w".to_owned(), Scrape::Watch)]));
-            assert_eq!(watches.needs_polling("w"), is_refused);
+            let since = watches.refused_since("w");
+            assert_eq!(since.is_some(), is_refused);
             assert_eq!(watches.refused().contains(&"configmaps".to_owned()), is_refused);
             watches.set_refused(&CONFIGMAPS, is_refused);
-            assert!(watches.take_changed().is_empty(), "it is known");
+            assert_eq!(watches.refused_since("w"), since, "it is known");
+            assert!(watches.take_changed().is_empty(), "no pass begins at once");
         }
         assert!(!ended.raised());
         watches.retain(|_| false);

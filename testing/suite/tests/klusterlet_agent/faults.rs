@@ -39,6 +39,18 @@ fn kind_that_cannot_be_watched_is_named() {
     agent.terminate();
 }
 
+#[test]
+fn objects_whose_kind_cannot_be_listed_are_read_at_each_interval() {
+    let stage = Stage::new();
+    stage.managed.faults().add(Rule::new(code(500)).verb("list").resource("configmaps"));
+    let mut agent = stage.start(&["--status-sync-interval=1s"]);
+    stage.apply(&[config_map("a", "1")]);
+    stage.wait_for_applied("w", "True");
+    stage.set_data("a", "theirs");
+    eventually("mended", || stage.data("a") == Some(json!("1")));
+    agent.terminate();
+}
+
 /// A gateway answers so for paths that it does not know.
 #[test]
 fn object_is_remembered_while_its_group_is_not_found() {
