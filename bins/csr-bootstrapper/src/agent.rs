@@ -176,8 +176,9 @@ impl Agent {
 
     fn clocks_by(&self, choose: fn(HubClock, HubClock) -> HubClock) -> Clocks {
         let hub = self.read(|state| {
-            let session = state.session.as_ref().and_then(|session| session.client.clock());
-            choose(session, state.requester.as_ref().and_then(|csrs| csrs.client.clock()))
+            let of_session = |session: &Arc<HubSession>| session.client.clock().or(session.clock);
+            let requester = state.requester.as_ref().and_then(|csrs| csrs.client.clock());
+            choose(state.session.as_ref().and_then(of_session), requester)
         });
         Clocks::new(SystemTime::now(), Instant::now(), hub)
     }
@@ -247,6 +248,8 @@ pub(crate) struct HubSession {
     /// Client for the hub as the agent's user; its credentials are swapped at each rotation.
     pub(crate) client: Client,
     pub(crate) hub: Hub,
+    /// The hub's clock by the answers to the requester before, until the client has one.
+    pub(crate) clock: Option<ServerClock>,
     pub(crate) names: AgentNames,
     pub(crate) started: Instant,
     /// Raised when no credential is valid any more, or at the end.
@@ -260,11 +263,17 @@ pub(crate) struct HubSession {
 
 impl HubSession {
     /// Wakes `process` when a CSR changes, and ends with it.
-    pub(crate) fn new(client: Client, hub: Hub, names: AgentNames, process: &Stop) -> Self {
+    pub(crate) fn new(
+        client: Client,
+        (hub, clock): (Hub, Option<ServerClock>),
+        names: AgentNames,
+        process: &Stop,
+    ) -> Self {
         let csrs = CsrClient::new(client.clone(), &names.cluster, process);
         Self {
             client,
             hub,
+            clock,
             names,
             started: Instant::now(),
             stop: process.child(),

@@ -66,7 +66,10 @@ impl CertificateManager<'_> {
     fn open_session(&self, config: ClusterConfig, hub: &Hub) -> Result<()> {
         let (agent, names) = (self.agent, &self.names);
         let client = hub_client("the hub", config, &agent.session_requests)?;
-        let session = HubSession::new(client, hub.clone(), names.clone(), &agent.stop);
+        // By which the credential may be valid while this machine's clock is wrong.
+        let requester = agent.read(|state| state.requester.clone());
+        let clock = requester.and_then(|csrs| csrs.client.clock());
+        let session = HubSession::new(client, (hub.clone(), clock), names.clone(), &agent.stop);
         // The old session ends first: its cluster must not appear in the new one.
         agent.set_session(None);
         agent.set_session(Some(Arc::new(session)));

@@ -1,16 +1,20 @@
 //! csr-bootstrapper and wrong clocks: the hub's, and that of another hub.
 
+use std::time::{Duration, SystemTime};
+
 use dev_apiserver::Rule;
 use suite::{
     faults::code,
-    ocm::Hub,
-    spoke::{BOOTSTRAP, EXPIRED},
+    ocm::{Hub, PREFIX},
+    spoke::{BOOTSTRAP, EXPIRED, Spoke},
     throughout, within,
 };
 
 use crate::subjects::Agent;
 
 const YEARS: i64 = 400 * 86_400;
+/// The Event of a new session.
+const READY: &str = "HubClientConfigReady";
 
 /// Nobody else could ask for a certificate: a session that ends would end for good.
 fn alone(name: &str) -> (Agent, suite::sidecar::Sidecar) {
@@ -74,4 +78,26 @@ fn brief_401s_do_not_end_the_session() {
     faults.remove(rule);
     subject.sends_heartbeats_within(90, &agent);
     assert_eq!(posted(&subject), 1, "{}", agent.log());
+}
+
+/// The hub's time, by which the certificate is valid, is known from the bootstrap identity's answers alone.
+#[test]
+fn own_clock_that_is_ahead_at_a_restart_does_not_end_each_session() {
+    let subject = Agent::new("clock-ahead");
+    subject.joined(&[]).kill();
+    let Spoke { secret, cluster, .. } = &subject.spoke;
+    let (now, hour) = (SystemTime::now(), Duration::from_secs(3600));
+    let groups = [cluster, "managed-clusters"].map(|of| format!("{PREFIX}{of}"));
+    let groups = groups.each_ref().map(String::as_str);
+    let authority = subject.hub().ca();
+    let (certificate, key) =
+        authority.client_certificate_between(&subject.user(), &groups, now - 9 * hour, now - hour);
+    let mut data = subject.spoke.credential().expect("a credential");
+    data.insert("tls.crt".into(), certificate.into_bytes());
+    data.insert("tls.key".into(), key.into_bytes());
+    subject.spoke.put_secret(secret, &data);
+    subject.hub().faults().set_date_offset(-5 * 3600);
+    let agent = subject.start();
+    agent.wait_for(READY);
+    throughout(5000, "it has one session", || agent.count(READY) == 1);
 }
