@@ -16,12 +16,16 @@ use apiclient::{
     time::seconds_time,
 };
 use log::Level;
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
     duty::WorkDuty,
     io::{Side, WorkEvent, WorkIo},
-    objects::{Kind, ManifestWork, ResourceIdentifier, ServerSideApplyConfig, group_resource, uid},
+    objects::{
+        Kind, ManifestWork, ManifestWorkStatus, ResourceIdentifier, ServerSideApplyConfig,
+        group_resource, uid,
+    },
     report::work_target,
 };
 
@@ -40,6 +44,8 @@ pub(crate) struct Clients {
     duty: Arc<WorkDuty>,
     /// By group and version, with the time of the read.
     discovered: BTreeMap<String, (Instant, Result<Vec<ApiResource>>)>,
+    /// Digest of the work's status in the answer to the last write on the hub.
+    pub(super) written_status: Option<u64>,
     /// Kinds whose last write hung, with its end and its error.
     hanging: BTreeMap<Kind, (Instant, Error)>,
 }
@@ -47,7 +53,14 @@ pub(crate) struct Clients {
 impl Clients {
     pub(crate) fn new(hub: Client, duty: &Arc<WorkDuty>) -> Self {
         let (managed, duty) = (duty.managed.clone(), duty.clone());
-        Self { hub, managed, duty, discovered: BTreeMap::new(), hanging: BTreeMap::new() }
+        Self {
+            hub,
+            managed,
+            duty,
+            discovered: BTreeMap::new(),
+            written_status: None,
+            hanging: BTreeMap::new(),
+        }
     }
 
     /// The client for a request. Each takes its time-out at most, and a loop that sends one is not stuck.
@@ -68,7 +81,10 @@ impl Clients {
         send: impl FnOnce(&Client) -> Result<Value>,
     ) -> Result<Value> {
         let object = self.unless_hanging(side, target, send)?;
-        if side != Side::Hub {
+        if side == Side::Hub {
+            let status = Option::<ManifestWorkStatus>::deserialize(&object["status"]);
+            self.written_status = status.ok().map(|status| status.unwrap_or_default().digest());
+        } else {
             self.duty.watches.wrote(target.resource, &object);
         }
         Ok(object)

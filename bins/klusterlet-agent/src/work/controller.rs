@@ -44,6 +44,9 @@ pub(crate) struct WorkController {
 /// The last pass over a work or a record without one.
 pub(super) struct Pass {
     seen: u64,
+    /// Digest of the work's status at that time, and of the one that the pass wrote then.
+    status: u64,
+    written_status: Option<u64>,
     ended: Option<Instant>,
     pub(super) due: Option<Instant>,
     /// When its work is read for want of a watch.
@@ -117,6 +120,9 @@ impl WorkController {
             if self.duty.stop.raised() {
                 return;
             }
+            if let Some(pass) = self.passes.get_mut(work.name()) {
+                pass.saw_status(Instant::now(), work.status_digest);
+            }
             if self.is_due(work.name(), self.fingerprint(&work)) {
                 self.pass_work(work.name());
             }
@@ -130,8 +136,7 @@ impl WorkController {
         is_new || [pass.due, pass.poll].into_iter().flatten().any(|due| due <= now)
     }
 
-    /// What a pass depends on: all of the work but the status, which this agent alone writes; of a work that is being
-    /// deleted also whether its record is gone.
+    /// What a pass depends on besides the status; of a work that is being deleted also whether its record is gone.
     fn fingerprint(&self, work: &ManifestWork) -> u64 {
         let mut hasher = DefaultHasher::new();
         let metadata = &work.metadata;
@@ -148,10 +153,12 @@ impl WorkController {
         let Lookup::Object(work) = self.duty.works.get(name) else { return };
         let seen = self.fingerprint(&work);
         let Some(pass) = self.passes.get_mut(name) else { return };
-        pass.seen = seen;
+        (pass.seen, pass.status) = (seen, work.status_digest);
         let objects = objects(&mut self.clients, &work);
         self.duty.watches.follow(name, &objects, &self.duty.managed, &self.duty.stop);
+        self.clients.written_status = None;
         let result = reconcile(&mut self.clients, &self.agent, &work, &mut pass.digests);
+        pass.written_status = self.clients.written_status;
         pass.settle(&result, &MANIFEST_WORKS.object(&self.agent.cluster, name));
     }
 }
@@ -159,12 +166,30 @@ impl WorkController {
 impl Pass {
     fn new(seen: u64) -> Self {
         let (backoff, digests) = (Backoff::new(MAX_BACKOFF), Digests::new());
-        Self { seen, ended: None, due: None, poll: None, backoff, digests }
+        Self {
+            seen,
+            status: 0,
+            written_status: None,
+            ended: None,
+            due: None,
+            poll: None,
+            backoff,
+            digests,
+        }
     }
 
     /// Whether the last pass left nothing to do.
     pub(super) fn is_done(&self) -> bool {
         self.ended.is_some() && self.backoff.failures() == 0
+    }
+
+    /// A status that nobody of this agent wrote, as after a restore of the hub: another pass puts it right.
+    fn saw_status(&mut self, now: Instant, digest: u64) {
+        if self.written_status == Some(digest) {
+            (self.status, self.written_status) = (digest, None);
+        } else if self.status != digest {
+            self.hasten(now, MIN_INTERVAL);
+        }
     }
 
     /// An applied object has changed: another pass, so long after the last one at least.
@@ -197,6 +222,18 @@ impl Pass {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn status_of_another_writer_hastens_a_pass_and_the_written_one_does_not() {
+        let (now, mut pass) = (Instant::now(), Pass::new(0));
+        (pass.ended, pass.status, pass.written_status) = (Some(now), 1, Some(2));
+        for own in [1, 2, 2] {
+            pass.saw_status(now, own);
+            assert_eq!(pass.due, None, "{own}");
+        }
+        pass.saw_status(now, 1);
+        assert_eq!(pass.due, Some(now + MIN_INTERVAL), "it went back");
+    }
 
     #[test]
     fn change_of_an_object_hastens_a_pass_and_two_are_a_second_apart() {

@@ -1,5 +1,7 @@
 //! ManifestWork (`work.open-cluster-management.io/v1`): the fields that the agent uses.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+
 use apiclient::{
     api::{ObjectMeta, null_as_default},
     resource::Resource,
@@ -28,6 +30,9 @@ pub(crate) struct ManifestWork {
     /// About the bytes that a kept work takes.
     #[serde(skip)]
     pub(crate) length: usize,
+    /// Of a kept work's status.
+    #[serde(skip)]
+    pub(crate) status_digest: u64,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -184,7 +189,7 @@ pub(crate) struct IgnoreField {
     pub(crate) jq_path_expressions: Vec<String>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct ManifestWorkStatus {
     #[serde(deserialize_with = "null_as_default")]
@@ -193,14 +198,14 @@ pub(crate) struct ManifestWorkStatus {
     pub(crate) resource_status: ManifestResourceStatus,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct ManifestResourceStatus {
     #[serde(deserialize_with = "null_as_default")]
     pub(crate) manifests: Vec<ManifestCondition>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct ManifestCondition {
     pub(crate) resource_meta: ManifestResourceMeta,
@@ -210,7 +215,7 @@ pub(crate) struct ManifestCondition {
     pub(crate) status_feedback: Value,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct ManifestResourceMeta {
     pub(crate) ordinal: usize,
@@ -232,7 +237,7 @@ impl ManifestResourceMeta {
 }
 
 /// metav1.Condition.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct WorkCondition {
     #[serde(rename = "type")]
@@ -255,6 +260,7 @@ impl ManifestWork {
         let trees = (&self.metadata, &self.status, delete_option, manifest_configs);
         let trees = serde_json::to_string(&trees).map_or(0, |text| TREE_FACTOR * text.len());
         self.length = trees + manifests.sum::<usize>();
+        self.status_digest = self.status.digest();
         self
     }
 
@@ -264,6 +270,14 @@ impl ManifestWork {
 
     pub(crate) fn is_deleting(&self) -> bool {
         self.metadata.deletion_timestamp.is_some()
+    }
+}
+
+impl ManifestWorkStatus {
+    pub(crate) fn digest(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.hash(&mut hasher);
+        hasher.finish()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use suite::{
-    eventually, stays, within,
+    eventually, pause, stays, within,
     work::{NAMESPACE, Stage, config_map, object},
 };
 
@@ -64,6 +64,24 @@ fn watched_values_reach_the_hub_within_a_second() {
     }
     let synced = condition(&entry(&stage), "StatusFeedbackSynced");
     assert_eq!(synced, Some((json!("True"), json!("StatusFeedbackSynced"))));
+    agent.terminate();
+}
+
+#[test]
+fn status_that_another_writer_changes_is_written_once_more() {
+    let stage = Stage::new();
+    let mut agent = stage.start(&[]);
+    stage.apply(&[config_map("a", "1")]);
+    stage.wait_for_applied("w", "True");
+    pause(2000);
+    stage.managed.clear_requests();
+    stage.alter_work("w", "status", json!({}));
+    stage.wait_for_applied("w", "True");
+    let passes = || {
+        let requests = stage.managed.requests();
+        requests.iter().filter(|request| request.resource == "appliedmanifestworks").count()
+    };
+    stays("one pass", || passes() == 1);
     agent.terminate();
 }
 
