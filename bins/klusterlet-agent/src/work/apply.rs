@@ -21,6 +21,9 @@ use super::{
     server_side_apply::Required,
 };
 
+/// Kinds of the core group of which strategy Update changes only labels and annotations, as the Go agent (library-go
+/// `core.go`): the server and controllers add to the rest.
+const ONCE_CREATED: [&str; 3] = ["Namespace", "Pod", "ServiceAccount"];
 /// Attempts while others write the same object.
 const MAX_ATTEMPTS: usize = 4;
 /// Memory for a manifest and for the object that it becomes, in bytes: there are three copies of the latter, and the
@@ -152,7 +155,7 @@ fn apply_once(
         (_, before) => before.unwrap_or_default(),
     };
     let mut wanted = match way {
-        Way::Merge(manifest) => merge(manifest, &live, options.intent),
+        Way::Merge(manifest) => merged(target, manifest, &live, options.intent),
         Way::Create(_) | Way::Apply(..) => live.clone(),
         Way::Read => return Ok((live, false)),
     };
@@ -166,6 +169,17 @@ fn apply_once(
     // The server may drop all of a change, such as empty lists.
     let is_written = known.is_none_or(|known| known != version(&live));
     Ok((live, is_written))
+}
+
+/// The live object as strategy Update wants it.
+fn merged(target: &Target<'_>, manifest: &Value, live: &Value, intent: Intent) -> Value {
+    let mut merged = merge(manifest, live, intent);
+    if target.resource.group.is_empty() && ONCE_CREATED.contains(&&*target.resource.kind) {
+        let metadata = merged["metadata"].take();
+        merged = live.clone();
+        merged["metadata"] = metadata;
+    }
+    merged
 }
 
 /// Creates an object. RBAC knows its name only in a patch: an executor with `resourceNames` creates it by one.

@@ -5,7 +5,7 @@ use std::ops::Range;
 use serde_json::json;
 use suite::{
     eventually, stays,
-    work::{API, CLUSTER_API, Stage, config_map},
+    work::{API, CLUSTER_API, NAMESPACE, Stage, config_map, object},
 };
 
 #[test]
@@ -46,6 +46,29 @@ fn manifest_that_fails_keeps_no_other_from_its_place() {
     eventually("pruned", || stage.data("a").is_none());
     assert_eq!(stage.data("b"), Some(json!("2")));
     agent.wait_for("the server doesn't have a resource type \"Nothing\"");
+    agent.terminate();
+}
+
+/// A controller of OpenShift adds a pull secret to each.
+#[test]
+fn service_account_keeps_what_others_set_also_at_an_edit() {
+    let stage = Stage::new();
+    let mut agent = stage.start(&[]);
+    let mut account = object("v1", "ServiceAccount", "a");
+    account["imagePullSecrets"] = json!([{"name": "ours"}]);
+    stage.apply(&[account.clone()]);
+    stage.wait_for_applied("w", "True");
+    let secrets = json!([{"name": "ours"}, {"name": "theirs"}]);
+    stage.managed.alter("v1", "serviceaccounts", NAMESPACE, "a", |object| {
+        object["imagePullSecrets"] = secrets.clone();
+        true
+    });
+    let live = || stage.managed.get("v1", "serviceaccounts", NAMESPACE, "a").unwrap_or_default();
+    stays("theirs", || live()["imagePullSecrets"] == secrets);
+    account["metadata"]["labels"] = json!({"edit": "1"});
+    stage.apply(&[account]);
+    eventually("the label", || live()["metadata"]["labels"]["edit"] == "1");
+    assert_eq!(live()["imagePullSecrets"], secrets);
     agent.terminate();
 }
 
