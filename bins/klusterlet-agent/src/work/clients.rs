@@ -12,7 +12,7 @@ use apiclient::{
     error::{Error, Result},
     event::EventRecord,
     log_object,
-    resource::{Target, valid_label, valid_name},
+    resource::{Resource, Target, valid_label, valid_name},
     time::seconds_time,
 };
 use log::Level;
@@ -259,6 +259,15 @@ fn versions(client: &Client, group: &str) -> Result<Vec<String>> {
     };
     let versions = discovery::versions(&document).into_iter();
     Ok(versions.map(|version| format!("{group}/{version}")).collect())
+}
+
+/// Whether discovery succeeds without a resource.
+pub(super) fn lacks_resource(client: &Client, resource: &Resource) -> Result<bool> {
+    match read_version(client, &resource.api_version()) {
+        Ok(kinds) => Ok(kinds.iter().all(|served| served.resource.plural != resource.plural)),
+        Err(Error::NotFound(_) | Error::NotServed(_)) => lacks_group(client, &resource.group),
+        Err(error) => Err(error),
+    }
 }
 
 /// Whether the list of all groups lacks one: a 404 alone may come from a gateway.

@@ -11,7 +11,7 @@ use apiclient::{
 };
 
 use super::{
-    clients::Clients,
+    clients::{Clients, lacks_resource},
     duty::WorkDuty,
     io::Side,
     objects::{MANIFEST_WORKS, ManifestWork},
@@ -87,13 +87,18 @@ impl HubIdentity {
         if version.parse::<u64>().is_ok_and(|version| version < self.newest) {
             self.doubts("the hub's versions went back");
         }
-        let uid = match clients.client(Side::Hub).get(&MANAGED_CLUSTERS.cluster_object(cluster)) {
+        let hub = clients.client(Side::Hub);
+        let uid = match hub.get(&MANAGED_CLUSTERS.cluster_object(cluster)) {
             Ok(object) => object["metadata"]["uid"].as_str().map(str::to_owned),
-            Err(Error::NotFound(_) | Error::NotServed(_)) => None,
+            Err(Error::NotFound(_)) => None,
+            // A gateway answers 404 without an object's name, too.
+            Err(Error::NotServed(_)) if lacks_resource(&hub, &MANAGED_CLUSTERS)? => None,
             Err(error) => return Err(error),
         };
         match &self.uid {
-            Some(known) if *known != uid => self.doubts("the hub has another ManagedCluster"),
+            Some(known) if known.is_some() && *known != uid => {
+                self.doubts("the hub has another ManagedCluster")
+            }
             _ => self.uid = Some(uid),
         }
         Ok(())

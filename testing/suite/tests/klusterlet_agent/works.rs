@@ -2,9 +2,12 @@
 
 use std::ops::Range;
 
+use dev_apiserver::Rule;
 use serde_json::json;
 use suite::{
-    eventually, stays,
+    eventually,
+    faults::code,
+    stays,
     work::{API, CLUSTER_API, NAMESPACE, Stage, config_map, object},
 };
 
@@ -101,6 +104,21 @@ fn managed_cluster_that_cannot_be_read_is_said_to_stop_evictions() {
             .contains("1 of 1 works are absent, the hub's identity cannot be read")
     });
     stage.hub.faults().remove(denied);
+    eventually("evicted", || stage.records().is_empty());
+    agent.terminate();
+}
+
+/// A gateway answers so for all that it does not know.
+#[test]
+fn managed_cluster_that_is_not_found_stops_evictions_until_it_is() {
+    let stage = Stage::new();
+    stage.put_managed_cluster();
+    let lost = stage.hub.faults().add(Rule::new(code(404)).resource("managedclusters"));
+    let mut agent = stage.start(&[]);
+    put_works(&stage, 0..1);
+    stage.lose_work("w0");
+    stays("the object", || stage.data("m0").is_some());
+    stage.hub.faults().remove(lost);
     eventually("evicted", || stage.records().is_empty());
     agent.terminate();
 }
