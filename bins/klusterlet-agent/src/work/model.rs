@@ -11,7 +11,7 @@ use serde_json::json;
 use self::{
     changes::{Change, Spec},
     connection::{Connection, Fault},
-    world::World,
+    world::{OBJECTS, World},
 };
 use super::{
     reconcile::{finalize, reconcile},
@@ -160,6 +160,22 @@ fn digest_is_forgotten_at_an_edit_whose_answer_is_lost() {
     });
     assert_eq!(known.len(), 2);
     assert!(edited.is_some_and(|after| after.digests().keys().all(|it| it.name == "b")));
+}
+
+/// Without the work, nobody could tell that they are orphans.
+#[test]
+fn record_is_deleted_after_what_the_final_spec_orphans_is_given_up() {
+    let mut world = World::new(2, 0, None);
+    while pass(&world, None).0 != world {
+        world = pass(&world, None).0;
+    }
+    world.change(Change::Edit(Spec::Orphan));
+    world.change(Change::DeleteWork);
+    for at in 0..pass(&world, None).1 {
+        let after = pass(&world, Some((at, Fault::Killed))).0;
+        let is_deleting = after.record().is_some_and(|record| record.is_deleting());
+        assert!(!is_deleting || OBJECTS.iter().all(|key| !after.is_ours(key)), "killed at {at}");
+    }
 }
 
 #[test]

@@ -13,6 +13,7 @@ use super::{
     conditions,
     io::{Side, WorkIo},
     objects::{DeleteOption, ManifestWork, WORK_FINALIZER, finalizers, generation},
+    ownership::goes_with_work,
     prune::prune,
     record::{
         WorkAgent, create_record, delete_record, read_record, target, update_record, write_record,
@@ -87,6 +88,11 @@ fn end(
     let (now, mut status) = (io.now(), work.status.clone());
     conditions::set_deleting(&mut status.conditions, (generation(&work.metadata), &now));
     write_status(io, work, &status)?;
-    delete_record(io, &record)?;
+    // Without the work, which others may remove, a record that is being deleted takes all objects with it.
+    let entries = record.status.applied_resources.iter();
+    let orphans = entries.filter(|entry| !goes_with_work(option, &entry.identifier()));
+    if prune(io, &record, orphans, option).is_empty() {
+        delete_record(io, &record)?;
+    }
     Ok(Progress::Pending)
 }

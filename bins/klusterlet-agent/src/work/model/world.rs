@@ -200,7 +200,7 @@ impl World {
         if is_true { Ok(()) } else { Err(format!("condition {applied:?}")) }
     }
 
-    fn is_ours(&self, key: &str) -> bool {
+    pub(super) fn is_ours(&self, key: &str) -> bool {
         let record = self.objects.get(RECORD).map(|record| &record["metadata"]["uid"]);
         let references = self.objects.get(key).map(|object| &object["metadata"]["ownerReferences"]);
         let mut owners = references.and_then(Value::as_array).into_iter().flatten();
