@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use apiclient::{
+    backoff::Backoff,
     error::{Error, Result},
     log_object,
     resource::{Resource, Target},
@@ -29,6 +30,8 @@ const END_OF_TIME: u64 = 253_402_300_799;
 /// A token is used until this part of its lifetime is left (ocm
 /// `pkg/registration/register/token/token_validation.go`, RefreshThreshold).
 const LEAST_LEFT: u32 = 5;
+/// The longest wait after answers that were lost: each may have been a token's, which is valid for a year.
+const MAX_LOST_WAIT: Duration = Duration::from_secs(300);
 const DUE: &str = "has a token that is due for renewal";
 
 /// Claims of a token (a JWT, RFC 7519).
@@ -84,15 +87,31 @@ fn usable(
     if due_in.is_zero() { Err(DUE) } else { Ok((claims, due_in)) }
 }
 
-#[derive(Default)]
 pub(super) struct TokenDriver {
     pacing: Pacing,
+    /// Answers in a row that were lost.
+    lost: Backoff,
+    /// No token is requested until then.
+    not_before: Option<Instant>,
     /// Until it is in the Secret: another attempt to save it must not cost another token, each valid for a year.
     unsaved: Option<Zeroizing<Vec<u8>>>,
     /// Half of the last token's life ends then. One that is due before is due by a wrong clock.
     used_until: Option<Instant>,
     /// The condition about the token, once there is something to say.
     pub(super) refreshed: Option<Condition>,
+}
+
+impl Default for TokenDriver {
+    fn default() -> Self {
+        Self {
+            pacing: Pacing::default(),
+            lost: Backoff::new(MAX_LOST_WAIT),
+            not_before: None,
+            unsaved: None,
+            used_until: None,
+            refreshed: None,
+        }
+    }
 }
 
 impl TokenDriver {
@@ -119,7 +138,8 @@ impl TokenDriver {
             }
             Err(why) => Some(why),
         };
-        if let Some(until) = self.pacing.next_write(now) {
+        let rest = self.not_before.filter(|until| why.is_some() && now < *until);
+        if let Some(until) = self.pacing.next_write(now).max(rest) {
             return Ok(until);
         }
         let removed = ["tls.crt", "tls.key"].map(|key| (key.to_owned(), None));
@@ -131,6 +151,7 @@ impl TokenDriver {
                 log_object!(Level::Info, context.name.target(); "requesting a token: {name} {why}");
                 let token = request(lifetime, &account, context);
                 self.unsaved = Some(token.inspect_err(|error| self.not_created(error, now))?);
+                self.lost.succeeded();
             }
             values.insert(TOKEN.to_owned(), self.unsaved.clone());
         }
@@ -148,7 +169,9 @@ impl TokenDriver {
 
     fn not_created(&mut self, error: &Error, now: Instant) {
         // The hub may have made a token each time.
-        self.pacing.saved(false, now);
+        if matches!(error, Error::Unreachable(_) | Error::Unavailable { .. } | Error::BadPeer(_)) {
+            self.not_before = Some(now + self.lost.failed(error, now, fastrand::f64()).wait);
+        }
         let message = format!("Failed to create token: {error}");
         self.refreshed = Some(Condition::new("False", "TokenCreationFailed", message));
     }

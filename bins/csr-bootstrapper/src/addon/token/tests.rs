@@ -57,3 +57,13 @@ fn addon_token_condition_is_upstreams() {
     let condition = TokenClaims::of(&token(0)).unwrap().refreshed();
     assert_eq!(condition.message, "Addon token refreshed, expires at 2027-01-15T08:16:40Z");
 }
+
+#[test]
+fn only_answers_that_may_have_been_lost_delay_the_next_request() {
+    let (mut driver, now) = (TokenDriver::default(), Instant::now());
+    driver.not_created(&Error::Forbidden("no".into()), now);
+    assert_eq!(driver.not_before, None);
+    (0..20).for_each(|_| driver.not_created(&Error::Unreachable("gone".into()), now));
+    assert!(driver.not_before.is_some_and(|until| now < until && until <= now + MAX_LOST_WAIT));
+    assert_eq!(driver.pacing, Pacing::default(), "nothing was written that somebody undid");
+}
