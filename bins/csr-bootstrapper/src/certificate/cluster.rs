@@ -215,7 +215,14 @@ impl Io for CertificateManager<'_> {
 
     fn stored(&mut self) -> Result<Option<CertificateRequest>> {
         self.store.refresh()?;
-        Ok(CertificateRequest::of_secret(self.store.data(), &self.names))
+        let request = CertificateRequest::of_secret(self.store.data(), &self.names);
+        let hub = self.agent.selected_hub().map(|(_, server)| server);
+        let stored = self.store.data().get(HUB_SERVER).map(|server| server.as_slice());
+        // A restart must not go back to the hub that was selected at the time of the request.
+        if request.is_some() && hub.is_some_and(|hub| stored != Some(hub.as_bytes())) {
+            self.store(request.as_ref())?;
+        }
+        Ok(request)
     }
 
     fn store(&mut self, request: Option<&CertificateRequest>) -> Result<()> {

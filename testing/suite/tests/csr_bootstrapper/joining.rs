@@ -15,7 +15,7 @@ use suite::{
 };
 
 use self::two_hubs::{SECONDS, TwoHubs};
-use crate::addon_registration::support::*;
+use crate::{addon_registration::support::*, support::beats_again};
 
 /// The first hub refuses the cluster, and the Secret for the second one comes late.
 #[test]
@@ -102,4 +102,26 @@ fn addon_registration_follows_to_another_hub() {
     gone(&stage.spoke.managed, &namespace, "addon2-hub-kubeconfig");
     assert_eq!(csrs(&stage.spoke).len(), 1, "one request on hub2");
     assert!(old.addon(&stage.spoke.cluster, "addon2").is_some(), "hub1 has both as before");
+}
+
+/// The request to hub2, which nobody approved, is kept for the next time, and says where the cluster is.
+#[test]
+fn restart_stays_at_the_hub_that_was_selected_last() {
+    let stage = TwoHubs::new("switch-back", Bootstrap::Manual);
+    let flags = ["-hub-connection-timeout-seconds", "2"];
+    let mut agent = stage.joins_first(&flags);
+    let [first, second] = [&stage.spoke.hub_relay, &stage.way].map(|way| way.address.to_string());
+    let is_for = |stage: &TwoHubs, hub: &str| {
+        let pending = stage.spoke.pending().unwrap_or_default();
+        pending.get("hub-server").is_some_and(|at| String::from_utf8_lossy(at).contains(hub))
+    };
+    stage.spoke.hub.deny(&stage.spoke.cluster);
+    within(SECONDS, "it asks hub2", || is_for(&stage, &second));
+    stage.spoke.hub.accept(&stage.spoke.cluster);
+    stage.way.set(Way::Hole);
+    within(SECONDS, "it is back on hub1", || is_for(&stage, &first));
+    agent.kill();
+    let agent = stage.start(&flags);
+    beats_again(&agent, 2);
+    assert!(!agent.log().contains(&format!("for hub https://{second}")), "{}", agent.log());
 }
