@@ -239,7 +239,9 @@ impl Agent {
         let event = EventRecord { controller, reason, note, warning };
         let secret = self.credential_secret();
         let uid = secret.as_ref().and_then(|secret| secret["metadata"]["uid"].as_str());
-        let _ = event.write(&self.management, &target, uid);
+        if let Err(error) = event.write(&self.management, &target, uid) {
+            log_object!(Level::Debug, target, event = reason, error:% = error; "the Event is not written");
+        }
     }
 }
 

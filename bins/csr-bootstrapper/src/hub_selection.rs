@@ -201,7 +201,15 @@ impl HubController<'_> {
         let source = &self.agent.settings.bootstraps[index];
         let mut message = format!("{source} is selected, for hub {server}");
         if let Some(before) = before {
-            message += &format!(": hub {before} was {:?}", self.timer.state);
+            let HubTimer { timeout, state, .. } = &self.timer;
+            let seconds = timeout.as_secs();
+            message += &match state {
+                HubState::Denied => format!(": hub {before} does not accept the cluster"),
+                HubState::Joining => {
+                    format!(": hub {before} issued no certificate for {seconds} s")
+                }
+                _ => format!(": hub {before} took no heartbeat for {seconds} s"),
+            };
         }
         self.agent.update(|state| state.selected_hub = Some((index, server)));
         self.pending = None;

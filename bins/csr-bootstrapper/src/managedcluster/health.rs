@@ -5,7 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use apiclient::{client::Client, event::EventRecord, log_line::quoted};
+use apiclient::{client::Client, event::EventRecord, log_line::quoted, log_object};
+use log::Level;
 use serde_json::Value;
 
 use super::MANAGED_CLUSTERS;
@@ -106,7 +107,9 @@ pub(super) fn write_event(client: &Client, before: &Value, after: &Value) {
     let Some(record) = event(name, before, after) else { return };
     // As upstream: an object without a namespace is given the Event's.
     let target = MANAGED_CLUSTERS.object(name, name);
-    let _ = record.write(client, &target, after["metadata"]["uid"].as_str());
+    if let Err(error) = record.write(client, &target, after["metadata"]["uid"].as_str()) {
+        log_object!(Level::Debug, target, error:% = error; "the Event is not written");
+    }
 }
 
 /// The Event in upstream's words (ocm `pkg/registration/spoke/managedcluster/status_controller.go`,
