@@ -93,9 +93,10 @@ impl WorkController {
     /// Works with kinds that cannot be watched have a pass once an interval has gone by since the last one and since
     /// the refusal.
     fn poll_unwatched(&mut self) {
-        let interval = self.duty.settings.status_sync_interval;
+        let (watches, interval) = (&self.duty.watches, self.duty.settings.status_sync_interval);
+        let is_any = !watches.refused().is_empty();
         for (work, pass) in &mut self.passes {
-            let since = self.duty.watches.refused_since(work);
+            let since = if is_any { watches.refused_since(work) } else { None };
             pass.poll = since.map(|since| pass.ended.map_or(since, |at| at.max(since)) + interval);
         }
     }
