@@ -13,7 +13,7 @@ use apiclient::{
 };
 use kubeconfig::secret::{self, Data};
 use log::Level;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::managed_cluster_addon::RegistrationSecret;
 use crate::{
@@ -52,11 +52,17 @@ impl SecretContext<'_> {
         optional(self.client().get(&self.name.target()))
     }
 
-    /// Saves `values` and the cluster's name with a single write. The server refuses it if the Secret has changed since
-    /// it was `seen`: it may belong to somebody else by now. The next step reads it again.
+    /// Saves `values` and the cluster's name with a single write, unless the Secret has changed since it was `seen`: it
+    /// may belong to somebody else by now. The next step reads it again.
     pub(super) fn save(&self, seen: Option<&Value>, mut values: SecretValues) -> Result<()> {
         values.insert(CLUSTER_NAME.to_owned(), value(&*self.session.names.cluster));
-        save(self.client(), &self.name.target(), seen, &values).map(drop)
+        // What was seen has the keys of others no more.
+        let (secret, target) = (self.read()?, self.name.target());
+        let version = |secret: &Value| secret["metadata"]["resourceVersion"].clone();
+        if secret.as_ref().map(version) != seen.map(version) {
+            return Err(Error::Conflict(format!("{} has changed", self.name.sentence_name())));
+        }
+        save(self.client(), &target, secret.as_ref(), &values).map(drop)
     }
 
     /// Deletes the Secret, which no add-on needs any more, and then its name from the store.
@@ -125,6 +131,16 @@ impl SecretContext<'_> {
             written => written,
         }
     }
+}
+
+/// What decisions need of a Secret: others may put much more into it, and into many.
+pub(super) fn own_part(mut secret: Value) -> Value {
+    let version = secret["metadata"]["resourceVersion"].take();
+    let mut data = secret["data"].take();
+    if let Value::Object(data) = &mut data {
+        data.retain(|key, _| KEYS.contains(&key.as_str()));
+    }
+    json!({"metadata": {"resourceVersion": version}, "data": data})
 }
 
 /// The reason of [`SecretContext::conflict`] about a Secret that is not the program's own.

@@ -9,7 +9,7 @@ use log::Level;
 use serde_json::Value;
 
 use super::{
-    context::{SecretContext, TOKEN, request},
+    context::{SecretContext, TOKEN, own_part, request},
     managed_cluster_addon::{Credential, READ_INTERVAL, Registration, service_account},
     token::TokenDriver,
 };
@@ -41,7 +41,7 @@ pub(super) struct SecretController {
     // Either a certificate or a token is desired.
     certificate: Certificate,
     token: TokenDriver,
-    /// The Secret as it was last read; `None` if it did not exist.
+    /// What is ours of the Secret as it was last read, if it existed: kept only while a request waits.
     secret: Option<Value>,
     conflict: Option<String>,
     due: NextAttempt,
@@ -90,16 +90,18 @@ impl SecretController {
     ) -> Result<Instant> {
         let mut next_read = self.due.at;
         if reads {
-            self.secret = context.read()?;
+            let secret = context.read()?;
             next_read = Instant::now() + READ_INTERVAL;
+            let conflict = context.conflict(secret.as_ref());
+            let conflict = conflict
+                .map(|why| format!("{} {why}: it is not written", context.name.sentence_name()));
+            if let Some(why) = conflict.as_ref().filter(|why| self.conflict.as_ref() != Some(*why))
+            {
+                context.agent.record_event(CONFLICT, true, why);
+            }
+            self.conflict = conflict;
+            self.secret = secret.filter(|_| self.conflict.is_none()).map(own_part);
         }
-        let conflict = context.conflict(self.secret.as_ref());
-        let conflict = conflict
-            .map(|why| format!("{} {why}: it is not written", context.name.sentence_name()));
-        if let Some(why) = conflict.as_ref().filter(|why| self.conflict.as_ref() != Some(*why)) {
-            context.agent.record_event(CONFLICT, true, why);
-        }
-        self.conflict = conflict;
         if self.conflict.is_some() {
             return Ok(next_read);
         }
@@ -119,6 +121,9 @@ impl SecretController {
                 self.token.sync(*lifetime, account, secret, context)?
             }
         };
+        if !self.certificate.is_waiting() {
+            self.secret = None;
+        }
         Ok(due.min(next_read))
     }
 }

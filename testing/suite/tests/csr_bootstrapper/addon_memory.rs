@@ -4,7 +4,7 @@ use serde_json::json;
 use suite::eventually;
 
 use crate::{
-    addon_registration::support::{CUSTOM, add, csrs, of_signer, stage},
+    addon_registration::support::{CUSTOM, KUBE_CLIENT, add, csrs, of_signer, stage},
     support::beats_again,
 };
 
@@ -41,4 +41,26 @@ fn conditions_of_200_addons_fit_into_32_mib() {
         let peak = agent.memory("VmHWM");
         assert!(peak < LIMIT, "{peak} KiB");
     }
+}
+
+/// Somebody else's keys in the add-ons' Secrets, of any cluster.
+#[test]
+fn secrets_of_40_addons_with_900_kib_each_fit_into_32_mib() {
+    let (spoke, agent, namespace) = stage("addon-secrets", &[]);
+    spoke.hub.set_lease_duration(&spoke.cluster, 1);
+    let large = "x".repeat(900 << 10).into_bytes();
+    for number in 0..40 {
+        let cluster = if number % 2 == 0 { &*spoke.cluster } else { "other" };
+        let data = [("large", large.clone()), ("cluster-name", cluster.into())];
+        let data = data.map(|(key, value)| (key.to_owned(), value)).into();
+        let name = format!("a{number}");
+        spoke.managed.put_secret(&namespace, &format!("{name}-hub-kubeconfig"), &data);
+        spoke.hub.add_addon(&spoke.cluster, &name, &namespace);
+        let status = json!({"registrations": of_signer(KUBE_CLIENT)});
+        spoke.hub.set_addon_status(&spoke.cluster, &name, &status);
+    }
+    eventually("all were read", || agent.count("another cluster's") == 20);
+    beats_again(&agent, 1);
+    let peak = agent.memory("VmHWM");
+    assert!(peak < LIMIT, "{peak} KiB");
 }
