@@ -333,7 +333,7 @@ impl Certificate {
 pub(crate) use self::csr::tests::authority;
 
 #[cfg(test)]
-mod model;
+pub(crate) mod model;
 
 #[cfg(test)]
 mod tests {

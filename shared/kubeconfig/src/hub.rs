@@ -69,6 +69,11 @@ impl Hub {
         self.server.trim_end_matches('/')
     }
 
+    /// Returns whether the same server is reached with the same checks of its certificate.
+    pub fn is_checked_as(&self, other: &Self) -> bool {
+        self.server_name == other.server_name && self.insecure == other.insecure
+    }
+
     /// The difference between this hub and `other`, in a word, if there is one. Two authorities are the
     /// same by their path if one cannot be read.
     pub fn differs_from(&self, other: &Self) -> Option<&'static str> {

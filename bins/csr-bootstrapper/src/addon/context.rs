@@ -23,6 +23,7 @@ use crate::{
         io::{RequestStore, SecretValues, save, value},
     },
     identity::{AGENT_NAME, CLUSTER_NAME, said},
+    sha256,
 };
 
 /// The type of a Secret with any content.
@@ -122,15 +123,24 @@ impl SecretContext<'_> {
         registration: Option<(&str, Option<&CertificateRequest>)>,
     ) -> Result<()> {
         let values = values(self.name, registration);
+        let seen = own(self.registrations.data(), &values);
         match self.registrations.write(&values) {
-            // The loop of the other cluster has written its own entries.
-            Err(Error::Conflict(_) | Error::AlreadyExists(_)) => {
+            // The loop of the other cluster may have written its own entries.
+            Err(error @ (Error::Conflict(_) | Error::AlreadyExists(_))) => {
                 self.registrations.refresh()?;
-                self.registrations.write(&values)
+                match own(self.registrations.data(), &values) == seen {
+                    true => self.registrations.write(&values),
+                    false => Err(error),
+                }
             }
             written => written,
         }
     }
+}
+
+/// The present values of the keys of `values`, as digests.
+fn own(data: &Data, values: &SecretValues) -> Vec<Option<String>> {
+    values.keys().map(|key| data.get(key).map(|value| sha256(value))).collect()
 }
 
 /// What decisions need of a Secret: others may put much more into it, and into many.

@@ -178,10 +178,11 @@ fn validate(
     let mut stale = !said(data, CLUSTER_NAME, cluster);
     if template.signer == KUBE_API_SERVER_CLIENT {
         let known = Hub::of_secret("", data).ok();
-        if let Some(word) = known.and_then(|known| known.differs_from(hub)) {
+        if let Some(word) = known.as_ref().and_then(|known| known.differs_from(hub)) {
             let reason = format!("is for another hub: the {word} differs");
             return Err(UnusableCredential { reason, event: OTHER_DATA });
         }
+        stale |= known.is_some_and(|known| !known.is_checked_as(hub));
         stale |= config(data, &identity).is_err();
     }
     let hub = hub.clone();
@@ -240,5 +241,33 @@ impl Io for AddOnIo<'_, '_> {
 
     fn notify(&mut self, level: Level, _: &'static str, message: String) {
         log_object!(level, self.context.name.target(); "{message}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::certificate::{
+        authority::{CertificateTemplate, names, now},
+        model::fixtures::hub,
+    };
+
+    #[test]
+    fn hub_that_is_checked_otherwise_makes_the_kubeconfig_stale() {
+        let template =
+            CsrTemplate { signer: KUBE_API_SERVER_CLIENT.to_owned(), ..names().csr_template() };
+        let request = CertificateRequest::new(&template).unwrap();
+        let pem = CertificateTemplate::of(&names(), now()).certificate(&request);
+        let mut values = values_of(Some((pem.as_bytes(), &request)));
+        let (known, cluster) = (hub(), names().cluster);
+        values.insert("kubeconfig".to_owned(), value(known.kubeconfig()));
+        values.insert(CLUSTER_NAME.to_owned(), value(&*cluster));
+        let data: Data = values.into_iter().filter_map(|(key, it)| Some((key, it?))).collect();
+        let renamed = Hub { server_name: Some("other".into()), ..hub() };
+        for (hub, stale) in [(known, false), (renamed, true)] {
+            let clocks = crate::clocks::tests::at(now());
+            let validated = validate(&data, &template, &cluster, &hub, clocks).unwrap();
+            assert_eq!(validated.stale, stale);
+        }
     }
 }

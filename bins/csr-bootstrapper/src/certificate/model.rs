@@ -5,7 +5,7 @@
 //! `MODEL=whole` (as `make model` has it) allows for more troubles than `cargo test`.
 
 mod calls;
-pub(super) mod fixtures;
+pub(crate) mod fixtures;
 mod process;
 mod world;
 

@@ -96,8 +96,7 @@ pub fn validate(
         Err(_) if bootstrap.is_some() => None,
         Err(reason) => return Err(unusable(OTHER_DATA, reason)),
     };
-    let reached =
-        bootstrap.is_none_or(|to| hub.server_name == to.server_name && hub.insecure == to.insecure);
+    let reached = bootstrap.is_none_or(|to| hub.is_checked_as(to));
     let known = said(data, CLUSTER_NAME, &names.cluster) && said(data, AGENT_NAME, &names.agent);
     let stale = config.is_none() || !reached || !known;
     let moved = bootstrap.and_then(|bootstrap| hub.differs_from(bootstrap));

@@ -15,7 +15,7 @@ use crate::{
     identity::AgentNames,
 };
 
-pub(in crate::certificate) fn hub() -> Hub {
+pub(crate) fn hub() -> Hub {
     Hub {
         name: "hub".into(),
         server: "https://hub.example:6443".into(),
