@@ -19,10 +19,8 @@ use self::{
     status::AddOnReporter,
 };
 use crate::{
-    agent::{Agent, HubSession},
-    certificate::io::RequestStore,
-    managedcluster::accepted,
-    pacing::NextAttempt,
+    agent::Agent, certificate::io::RequestStore, managedcluster::accepted, pacing::NextAttempt,
+    session::HubSession,
 };
 
 type AddOns = BTreeMap<String, Arc<AddOn>>;

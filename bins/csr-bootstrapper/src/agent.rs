@@ -6,7 +6,7 @@ use std::{
 };
 
 use apiclient::{
-    client::{Client, Reload, RequestMetrics, ServerClock, Timeouts},
+    client::{Client, RequestMetrics, ServerClock, Timeouts},
     controller,
     error::{Result, optional},
     event::EventRecord,
@@ -17,7 +17,6 @@ use apiclient::{
     stop::Stop,
     watch::Selection,
 };
-use kubeconfig::{Hub, config::ClusterConfig};
 use log::Level;
 use serde_json::Value;
 use sidecar::{
@@ -28,37 +27,15 @@ use sidecar::{
 
 use crate::{
     Program,
-    addon::managed_cluster_addon::{self, AddOn},
-    bootstrap::SourceResult,
+    bootstrap::{self, BootstrapKubeconfig, SourceResult},
     capacity::{self, NodeResources},
-    certificate::{csr::CsrClient, io::RequestStore},
+    certificate::io::RequestStore,
     claim,
     clocks::Clocks,
-    conditions::Condition,
-    identity::AgentNames,
-    managed_namespace,
-    report::CertificateStatus,
+    session::HubSession,
     settings::Settings,
+    state::{CertificateStatus, SharedState},
 };
-
-/// Memory limit for an object of the hub, in bytes: a ManagedCluster has a few KiB, and some copies of it are made.
-const HUB_OBJECT: usize = 512 << 10;
-
-#[derive(Default)]
-pub(crate) struct SharedState {
-    /// The selected one of several hubs: the index of its bootstrap kubeconfig, and its server.
-    pub(crate) selected_hub: Option<(usize, String)>,
-    /// Why the last selection found none.
-    pub(crate) selection_error: Option<String>,
-    /// Condition ClusterCertificateRotated, once there has been a rotation.
-    pub(crate) rotated: Option<Condition>,
-    /// The client that requests a certificate, unless it is the session's.
-    pub(crate) requester: Option<Arc<CsrClient>>,
-    /// The credential's Secret as the files have it.
-    pub(crate) published: Option<Arc<Value>>,
-    pub(crate) status: CertificateStatus,
-    pub(crate) session: Option<Arc<HubSession>>,
-}
 
 /// The running program. Its lock is never held across I/O.
 pub(crate) struct Agent {
@@ -183,6 +160,45 @@ impl Agent {
         Clocks::new(SystemTime::now(), Instant::now(), hub)
     }
 
+    /// What source number `index` gave; `None` until it was read.
+    pub(crate) fn source(&self, index: usize) -> Option<SourceResult> {
+        let (source, store) = (&self.settings.bootstraps[index], &self.bootstraps[index]);
+        bootstrap::result(source, store, &self.settings.namespace)
+    }
+
+    /// The server of source number `index`, by which hubs are told apart.
+    pub(crate) fn server(&self, index: usize) -> Option<String> {
+        Some(self.source(index)?.ok()?.hub.url().to_owned())
+    }
+
+    /// The selected one of several hubs: the index of its source, and its server. The selection ends when the source
+    /// leads to another server; a source without a valid bootstrap kubeconfig says nothing about the hub.
+    pub(crate) fn selected_hub(&self) -> Option<(usize, String)> {
+        let (index, server) = self.read(|state| state.selected_hub.clone())?;
+        self.server(index).is_none_or(|it| it == server).then_some((index, server))
+    }
+
+    /// The bootstrap kubeconfig in use: the only one, or that of the selected hub.
+    pub(crate) fn bootstrap(&self) -> Option<Arc<BootstrapKubeconfig>> {
+        self.source(self.source_in_use()?)?.ok()
+    }
+
+    fn source_in_use(&self) -> Option<usize> {
+        match self.settings.hub_connection_timeout {
+            Some(_) => Some(self.selected_hub()?.0),
+            None => Some(0),
+        }
+    }
+
+    /// Why no bootstrap kubeconfig is valid, or why no other hub can be selected.
+    pub(crate) fn bootstrap_error(&self) -> Option<String> {
+        if let Some(error) = self.read(|state| state.selection_error.clone()) {
+            return Some(format!("no hub can be selected: {error}"));
+        }
+        let error = self.source(self.source_in_use()?)?.err()?;
+        Some(format!("no valid bootstrap kubeconfig: {error}"))
+    }
+
     pub(crate) fn request_store(&self, name: String) -> RequestStore {
         RequestStore::new(self.management.clone(), self.settings.namespace.clone(), name)
     }
@@ -245,69 +261,7 @@ impl Agent {
     }
 }
 
-/// A span of time in which one valid credential follows another.
-pub(crate) struct HubSession {
-    /// Client for the hub as the agent's user; its credentials are swapped at each rotation.
-    pub(crate) client: Client,
-    pub(crate) hub: Hub,
-    /// The hub's clock by the answers to the requester before, until the client has one.
-    pub(crate) clock: Option<ServerClock>,
-    pub(crate) names: AgentNames,
-    pub(crate) started: Instant,
-    /// Raised when no credential is valid any more, or at the end.
-    pub(crate) stop: Stop,
-    pub(crate) managed_cluster: Store<Arc<Value>>,
-    /// The spoke's namespaces with the hub's label.
-    pub(crate) namespaces: Store<()>,
-    pub(crate) addons: Store<Arc<AddOn>>,
-    pub(crate) csrs: Arc<CsrClient>,
-}
-
-impl HubSession {
-    /// Wakes `process` when a CSR changes, and ends with it.
-    pub(crate) fn new(
-        client: Client,
-        (hub, clock): (Hub, Option<ServerClock>),
-        names: AgentNames,
-        process: &Stop,
-    ) -> Self {
-        let csrs = CsrClient::new(client.clone(), &names.cluster, process);
-        Self {
-            client,
-            hub,
-            clock,
-            names,
-            started: Instant::now(),
-            stop: process.child(),
-            managed_cluster: Store::new(1),
-            namespaces: managed_namespace::store(),
-            addons: managed_cluster_addon::store(),
-            csrs: Arc::new(csrs),
-        }
-    }
-
-    pub(crate) fn is_expired(&self, clocks: Clocks) -> bool {
-        self.client.certificate_expiry().is_none_or(|end| clocks.are_past(end))
-    }
-
-    pub(crate) fn managed_cluster(&self) -> Option<Arc<Value>> {
-        let cluster = self.managed_cluster.get(&self.names.cluster);
-        if let Lookup::Object(cluster) = cluster { Some(cluster) } else { None }
-    }
-}
-
 type HubClock = Option<ServerClock>;
-
-/// A client for a hub, within the limit of memory for its objects. `name` is the hub's in messages.
-pub(crate) fn hub_client(
-    name: &str,
-    config: ClusterConfig,
-    requests: &RequestMetrics,
-) -> Result<Client> {
-    let (timeouts, requests) = (Timeouts::default(), requests.clone());
-    let client = Client::counting(name, config, Reload::Never, timeouts, requests)?;
-    Ok(client.limited_to(HUB_OBJECT))
-}
 
 pub(crate) fn follow_credential(agent: &Agent) {
     let (selection, management) = (Selection::all(agent.credential()), &agent.management);

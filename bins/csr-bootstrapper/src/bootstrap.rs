@@ -2,7 +2,13 @@
 
 use std::{sync::Arc, time::Duration};
 
-use apiclient::{reflector::Lookup, resource::SECRETS, watch::Selection};
+use apiclient::{
+    client::Client,
+    reflector::{Lookup, Store},
+    resource::SECRETS,
+    stop::Stop,
+    watch::Selection,
+};
 use kubeconfig::{
     Hub,
     config::{Auth, ClusterConfig, KeyPair},
@@ -11,7 +17,7 @@ use kubeconfig::{
 use log::Level;
 use serde_json::Value;
 
-use crate::{agent::Agent, settings::BootstrapSource};
+use crate::settings::BootstrapSource;
 
 /// The kubelet takes up to two minutes to update a Secret's volume; this adds little.
 const READ_INTERVAL: Duration = Duration::from_secs(2);
@@ -42,15 +48,33 @@ impl BootstrapKubeconfig {
     }
 }
 
-/// Keeps the bootstrap kubeconfig of source number `index` up to date, until the end of the process.
-pub(crate) fn follow(agent: &Agent, index: usize) {
-    let (source, store) = (&agent.settings.bootstraps[index], &agent.bootstraps[index]);
+/// What `source` gave, whose Secret is in `namespace`; `None` until it was read.
+pub(crate) fn result(
+    source: &BootstrapSource,
+    store: &Store<SourceResult>,
+    namespace: &str,
+) -> Option<SourceResult> {
+    match store.get(source.name()) {
+        Lookup::Object(read) => Some(read),
+        Lookup::Unknown => None,
+        Lookup::Absent => Some(Err(format!("there is no Secret {namespace}/{}", source.name()))),
+        Lookup::Invalid => Some(Err(store.last_error().unwrap_or_default())),
+    }
+}
+
+/// Keeps the bootstrap kubeconfig of `source` up to date, until the end of the process.
+pub(crate) fn follow(
+    source: &BootstrapSource,
+    store: &Store<SourceResult>,
+    (management, namespace): (&Client, &str),
+    stop: &Stop,
+) {
     let mut before = None;
     let mut on_change = || {
-        let error = agent.source(index).and_then(SourceResult::err);
+        let error = result(source, store, namespace).and_then(SourceResult::err);
         log_change(source, before.as_deref(), error.as_deref());
         before = error;
-        agent.stop.wake();
+        stop.wake();
     };
     match source {
         BootstrapSource::File(path) => loop {
@@ -62,17 +86,17 @@ pub(crate) fn follow(agent: &Agent, index: usize) {
             if store.revision() != revision {
                 on_change();
             }
-            if agent.stop.wait(READ_INTERVAL) {
+            if stop.wait(READ_INTERVAL) {
                 return;
             }
         },
         BootstrapSource::Secret(name) => {
-            let selection = Selection::all(SECRETS.object(&agent.settings.namespace, name));
+            let selection = Selection::all(SECRETS.object(namespace, name));
             let mut parse = |secret: Value| {
                 let read = BootstrapKubeconfig::of_secret(&secret);
                 Some(read.map(Arc::new).map_err(|error| error.to_string()))
             };
-            store.run(&agent.management, &selection, &agent.stop, &mut parse, &mut on_change);
+            store.run(management, &selection, stop, &mut parse, &mut on_change);
         }
     }
 }
@@ -84,53 +108,4 @@ fn log_change(source: &BootstrapSource, before: Option<&str>, now: Option<&str>)
         _ => return,
     };
     log::log!(level, source:% = source, error = now.unwrap_or_default(); "{message}");
-}
-
-impl Agent {
-    /// What source number `index` gave; `None` until it was read.
-    pub(crate) fn source(&self, index: usize) -> Option<SourceResult> {
-        let (source, store) = (&self.settings.bootstraps[index], &self.bootstraps[index]);
-        match store.get(source.name()) {
-            Lookup::Object(read) => Some(read),
-            Lookup::Unknown => None,
-            Lookup::Absent => {
-                let (namespace, name) = (&self.settings.namespace, source.name());
-                Some(Err(format!("there is no Secret {namespace}/{name}")))
-            }
-            Lookup::Invalid => Some(Err(store.last_error().unwrap_or_default())),
-        }
-    }
-
-    /// The server of source number `index`, by which hubs are told apart.
-    pub(crate) fn server(&self, index: usize) -> Option<String> {
-        Some(self.source(index)?.ok()?.hub.url().to_owned())
-    }
-
-    /// The selected one of several hubs: the index of its source, and its server. The selection ends when the source
-    /// leads to another server; a source without a valid bootstrap kubeconfig says nothing about the hub.
-    pub(crate) fn selected_hub(&self) -> Option<(usize, String)> {
-        let (index, server) = self.read(|state| state.selected_hub.clone())?;
-        self.server(index).is_none_or(|it| it == server).then_some((index, server))
-    }
-
-    /// The bootstrap kubeconfig in use: the only one, or that of the selected hub.
-    pub(crate) fn bootstrap(&self) -> Option<Arc<BootstrapKubeconfig>> {
-        self.source(self.source_in_use()?)?.ok()
-    }
-
-    fn source_in_use(&self) -> Option<usize> {
-        match self.settings.hub_connection_timeout {
-            Some(_) => Some(self.selected_hub()?.0),
-            None => Some(0),
-        }
-    }
-
-    /// Why no bootstrap kubeconfig is valid, or why no other hub can be selected.
-    pub(crate) fn bootstrap_error(&self) -> Option<String> {
-        if let Some(error) = self.read(|state| state.selection_error.clone()) {
-            return Some(format!("no hub can be selected: {error}"));
-        }
-        let error = self.source(self.source_in_use()?)?.err()?;
-        Some(format!("no valid bootstrap kubeconfig: {error}"))
-    }
 }

@@ -2,10 +2,10 @@
 
 use std::{collections::BTreeMap, fmt::Write};
 
-use apiclient::{api::Node, reflector::Store, resource::Resource, watch::Selection};
+use apiclient::{
+    api::Node, client::Client, reflector::Store, resource::Resource, stop::Stop, watch::Selection,
+};
 use serde_json::{Map, Value, json};
-
-use crate::agent::Agent;
 
 static NODES: Resource = Resource::v1("", "nodes", "Node");
 
@@ -36,9 +36,10 @@ pub(crate) fn store() -> Store<NodeResources> {
         .warning()
 }
 
-pub(crate) fn follow(agent: &Agent) {
-    let (selection, stop) = (Selection::all(NODES.everywhere()), &agent.stop);
-    agent.nodes.run(agent.spoke(), &selection, stop, &mut { resources }, &mut || stop.wake());
+/// Keeps the resources of all nodes in `store`.
+pub(crate) fn follow(store: &Store<NodeResources>, spoke: &Client, stop: &Stop) {
+    let selection = Selection::all(NODES.everywhere());
+    store.run(spoke, &selection, stop, &mut { resources }, &mut || stop.wake());
 }
 
 /// The resources of `node`; `None` if they cannot be read. One that takes no pods has nothing allocatable.

@@ -7,6 +7,7 @@
 pub(crate) mod cluster;
 pub mod csr;
 pub mod csr_status;
+pub(crate) mod csrs;
 pub(crate) mod io;
 pub(crate) mod manager;
 pub mod pkcs10;

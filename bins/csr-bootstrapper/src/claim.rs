@@ -4,14 +4,14 @@ use std::{collections::BTreeMap, ops::ControlFlow, time::Duration};
 
 use apiclient::{
     api::ClusterClaim,
+    client::Client,
     error::Error,
     reflector::Store,
     resource::Resource,
+    stop::Stop,
     watch::{self, Selection},
 };
 use serde_json::{Value, json};
-
-use crate::agent::Agent;
 
 /// More claims than this are ignored: each costs memory.
 const MAX_CLAIMS: usize = 1000;
@@ -87,10 +87,8 @@ impl ClaimRules {
     }
 }
 
-/// Keeps the claims of kind number `index` in their store; while they cannot be read, what the hub has of them stays.
-pub(crate) fn follow(agent: &Agent, index: usize) {
-    let (kind, store) = (agent.settings.claim_kinds[index], &agent.claims[index]);
-    let (spoke, stop) = (agent.spoke(), &agent.stop);
+/// Keeps the claims of a `kind` in `store`; while they cannot be read, what the hub has of them stays.
+pub(crate) fn follow(kind: &Resource, store: &Store<String>, spoke: &Client, stop: &Stop) {
     let all = Selection::all(kind.everywhere());
     let selection = Selection { labels: SELECTOR, ..all };
     let one = Selection { page: 1, ..selection };

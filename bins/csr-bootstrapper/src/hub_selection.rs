@@ -14,8 +14,9 @@ use kubeconfig::{Hub, config::ClusterConfig, secret};
 use log::Level;
 
 use crate::{
-    agent::{Agent, hub_client},
+    agent::Agent,
     managedcluster::{MANAGED_CLUSTERS, accepts_client},
+    session::hub_client,
 };
 
 /// Between two selections without a result, up to twice as long.

@@ -17,7 +17,9 @@ mod managedcluster;
 mod pacing;
 mod report;
 mod run;
+mod session;
 mod settings;
+mod state;
 
 use std::{env, ffi::OsString, path::Path, process::ExitCode, sync::Arc};
 

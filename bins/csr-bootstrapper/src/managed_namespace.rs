@@ -11,7 +11,6 @@ use apiclient::{
     client::{Client, Patch},
     error::{Error, Result},
     log_object,
-    reflector::Store,
     resource::{NAMESPACES, valid_label},
     stop::Stop,
     watch::Selection,
@@ -20,23 +19,17 @@ use log::Level;
 use serde_json::{Value, json};
 
 use crate::{
-    agent::{Agent, HubSession},
+    agent::Agent,
     conditions::{Condition, changed},
     pacing::WritePace,
+    session::{HubSession, MAX_NAMESPACES},
     sha256,
 };
 
-/// More namespaces than this are ignored: each costs memory, and a request.
-const MAX_NAMESPACES: usize = 500;
 /// Before the hub's hash (ocm `pkg/registration/spoke/managedcluster/managed_namespace_reconcile.go`).
 const LABEL_PREFIX: &str = "clusterset.open-cluster-management.io/";
 /// The name of a label is not longer.
 const MAX_LABEL_NAME: usize = 63;
-
-pub(crate) fn store() -> Store<()> {
-    // The hub may have managed as many before as it manages.
-    Store::new(2 * MAX_NAMESPACES).warning()
-}
 
 pub(crate) fn follow(agent: &Agent) {
     while let Some(session) = agent.next_session() {

@@ -1,10 +1,6 @@
 //! Report for the diagnostics endpoint: liveness, readiness and metrics.
 
-use std::{
-    collections::BTreeMap,
-    sync::Arc,
-    time::{Instant, SystemTime},
-};
+use std::{sync::Arc, time::SystemTime};
 
 use apiclient::{certificate, client::LIST_TIMEOUT, reflector::Lookup};
 use kubeconfig::secret;
@@ -30,57 +26,6 @@ const SAVED: Family = Family::gauge(
     "sidecar_certificate_saved_timestamp_seconds",
     "Time at which this process last saved a certificate, in seconds since the epoch.",
 );
-
-/// The credential in the Secret.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum CredentialState {
-    #[default]
-    Unchecked,
-    /// With the reason, in a sentence.
-    Unusable(String),
-    /// Usable, but it needs a repair.
-    Stale,
-    Good,
-}
-
-/// The certificate's status on the endpoint.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct CertificateStatus {
-    /// The last turn of the loop, once it runs.
-    pub(crate) beat: Option<Instant>,
-    pub(crate) credential: CredentialState,
-    /// The progress towards the next one.
-    pub(crate) detail: Option<String>,
-    /// The failure of the last step.
-    pub(crate) error: Option<String>,
-    pub(crate) posted: u64,
-    /// Requests that ended, by upstream's reason.
-    pub(crate) ended: BTreeMap<&'static str, u64>,
-    /// The time at which this process last saved a certificate.
-    pub(crate) saved: Option<SystemTime>,
-    /// The time since which a request has been pending on the hub.
-    pub(crate) pending: Option<SystemTime>,
-}
-
-impl CertificateStatus {
-    /// Why the credential cannot be used, if it cannot.
-    pub(crate) fn trouble(&self) -> Option<&str> {
-        match &self.credential {
-            CredentialState::Unchecked => Some("nothing has been checked yet"),
-            CredentialState::Unusable(why) => Some(why),
-            CredentialState::Stale | CredentialState::Good => None,
-        }
-    }
-
-    /// The failure of the last step, or the progress.
-    pub(crate) fn progress(&self) -> Option<String> {
-        self.error.clone().or_else(|| self.detail.clone())
-    }
-
-    pub(crate) fn count_end(&mut self, how: &'static str) {
-        *self.ended.entry(how).or_default() += 1;
-    }
-}
 
 pub(crate) struct Reporter {
     pub(crate) agent: Arc<Agent>,

@@ -35,8 +35,9 @@ use crate::{
     hub_selection,
     identity::{self, AgentNames},
     managed_namespace, managedcluster,
-    report::{CredentialState, Reporter, ready},
+    report::{Reporter, ready},
     settings::Settings,
+    state::CredentialState,
 };
 
 /// A single check has time for one request to fail and another to succeed.
@@ -112,7 +113,11 @@ fn once(agent: &Arc<Agent>, limit: Duration) -> Result<End> {
 /// Starts the sources and the credential's thread, whose error the receiver gets.
 fn start(agent: &Arc<Agent>) -> Result<Receiver<Result<()>>> {
     for index in 0..agent.settings.bootstraps.len() {
-        runtime::spawn_with("bootstrap", agent, move |agent| bootstrap::follow(agent, index))?;
+        runtime::spawn_with("bootstrap", agent, move |agent| {
+            let (source, store) = (&agent.settings.bootstraps[index], &agent.bootstraps[index]);
+            let place = (&agent.management, &*agent.settings.namespace);
+            bootstrap::follow(source, store, place, &agent.stop);
+        })?;
     }
     let (end, ended) = channel();
     let working = agent.clone();
@@ -149,7 +154,9 @@ fn report_to_hub(agent: &Arc<Agent>, names: &AgentNames) -> Result<()> {
     let threads: [(_, _, fn(&Agent)); 6] = [
         ("files", settings.write_files, files::keep),
         ("cluster", true, managedcluster::follow),
-        ("nodes", settings.report_capacity, capacity::follow),
+        ("nodes", settings.report_capacity, |agent| {
+            capacity::follow(&agent.nodes, agent.spoke(), &agent.stop);
+        }),
         ("namespaces", settings.managed_namespaces, managed_namespace::follow),
         ("heartbeat", true, managedcluster::lease::run),
         ("status", true, managedcluster::status::run),
@@ -164,7 +171,10 @@ fn report_to_hub(agent: &Arc<Agent>, names: &AgentNames) -> Result<()> {
         runtime::spawn_with("duty", agent, move |agent| run_duty(agent, duty, &names))?;
     }
     for index in 0..agent.claims.len() {
-        runtime::spawn_with("claims", agent, move |agent| claim::follow(agent, index))?;
+        runtime::spawn_with("claims", agent, move |agent| {
+            let kind = agent.settings.claim_kinds[index];
+            claim::follow(kind, &agent.claims[index], agent.spoke(), &agent.stop);
+        })?;
     }
     if settings.addon_management {
         addon::start(agent)?;

@@ -16,7 +16,7 @@ use serde_json::json;
 
 use apiclient::{log_line::printable, stop::start_thread, time::micro_time};
 
-use crate::{flags::Flags, runtime::VERSION};
+use crate::flags::{Flags, VERSION};
 
 /// Lines that wait for a slow reader; more are dropped.
 const MAX_QUEUED: usize = 256;

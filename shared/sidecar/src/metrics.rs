@@ -15,7 +15,7 @@ use rustix::{
 
 use apiclient::client::{Client, Histogram, RequestMetrics};
 
-use crate::runtime::{REVISION, VERSION};
+use crate::flags::{REVISION, VERSION};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Family {

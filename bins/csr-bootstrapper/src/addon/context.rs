@@ -17,12 +17,13 @@ use serde_json::{Map, Value, json};
 
 use super::managed_cluster_addon::RegistrationSecret;
 use crate::{
-    agent::{Agent, HubSession},
+    agent::Agent,
     certificate::{
         csr::{CertificateRequest, CsrTemplate},
         io::{RequestStore, SecretValues, save, value},
     },
     identity::{AGENT_NAME, CLUSTER_NAME, said},
+    session::HubSession,
     sha256,
 };
 

@@ -21,10 +21,11 @@ use super::managed_cluster_addon::{
     AddOn, MANAGED_CLUSTER_ADDONS, READ_INTERVAL, service_account_user,
 };
 use crate::{
-    agent::{Agent, HubSession},
+    agent::Agent,
     certificate::csr::KUBE_API_SERVER_CLIENT,
     conditions::{Condition, TypedCondition, changed, patch_status},
     pacing::{NextAttempt, WritePace},
+    session::HubSession,
     settings::KubeClientDriver,
 };
 

@@ -15,16 +15,17 @@ use log::Level;
 use serde_json::Value;
 
 use super::{
-    csr::{CertificateRequest, CsrClient},
+    csr::CertificateRequest,
+    csrs::CsrClient,
     io::{self, Io, SecretValues, has_changed, value},
     manager::CertificateManager,
     validate::{Need, UsableCredential, Validation},
 };
 use crate::{
-    agent::{HubSession, hub_client},
     clocks::Clocks,
     identity::{AGENT_NAME, CLUSTER_NAME},
     managedcluster::{self, MANAGED_CLUSTERS},
+    session::{HubSession, hub_client},
 };
 
 /// Key of the selected one of several hubs, next to the request.

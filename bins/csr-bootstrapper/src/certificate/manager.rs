@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     agent::Agent, bootstrap::BootstrapKubeconfig, identity::AgentNames, pacing::NextAttempt,
-    report::CredentialState,
+    state::CredentialState,
 };
 
 const MAX_WAIT: Duration = Duration::from_secs(60);

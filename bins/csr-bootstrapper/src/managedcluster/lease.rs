@@ -17,7 +17,7 @@ use serde_json::Value;
 use sidecar::renewal;
 
 use super::accepted;
-use crate::agent::{Agent, HubSession};
+use crate::{agent::Agent, session::HubSession};
 
 /// The Lease's name on the hub (ocm `pkg/registration/hub/lease/controller.go`).
 const LEASE: &str = "managed-cluster-lease";

@@ -24,12 +24,13 @@ use super::{
     wanted_by,
 };
 use crate::{
-    agent::{Agent, HubSession},
+    agent::Agent,
     capacity::Capacity,
     claim,
     conditions::{Condition, changed, patch_status},
     managed_namespace::ManagedNamespaces,
     pacing::WritePace,
+    session::HubSession,
 };
 
 const JOINED: &str = "ManagedClusterJoined";
