@@ -35,6 +35,8 @@ pub(super) const TOKEN: &str = "token";
 const HOSTED: &str = "hosted";
 const SPOKE: &str = "spoke";
 const KEYS: [&str; 6] = ["kubeconfig", "tls.crt", "tls.key", TOKEN, CLUSTER_NAME, AGENT_NAME];
+/// A Secret with more of our own, in base64, counts as an empty one while a request waits: it is read again soon.
+const MAX_KEPT: usize = 64 << 10;
 
 /// The Secret of one registration, in one step: its name, and the parts of the program that the step needs.
 pub(super) struct SecretContext<'a> {
@@ -144,12 +146,16 @@ fn own(data: &Data, values: &SecretValues) -> Vec<Option<String>> {
     values.keys().map(|key| data.get(key).map(|value| sha256(value))).collect()
 }
 
-/// What decisions need of a Secret: others may put much more into it, and into many.
+/// What a waiting request needs of a Secret: others may put much more into it, and into many.
 pub(super) fn own_part(mut secret: Value) -> Value {
     let version = secret["metadata"]["resourceVersion"].take();
     let mut data = secret["data"].take();
     if let Value::Object(data) = &mut data {
         data.retain(|key, _| KEYS.contains(&key.as_str()));
+        let length: usize = data.values().filter_map(Value::as_str).map(str::len).sum();
+        if length > MAX_KEPT {
+            data.clear();
+        }
     }
     json!({"metadata": {"resourceVersion": version}, "data": data})
 }

@@ -88,9 +88,9 @@ impl SecretController {
         reads: bool,
         context: &mut SecretContext<'_>,
     ) -> Result<Instant> {
-        let mut next_read = self.due.at;
+        let (mut next_read, mut secret) = (self.due.at, self.secret.take());
         if reads {
-            let secret = context.read()?;
+            secret = context.read()?;
             next_read = Instant::now() + READ_INTERVAL;
             let conflict = context.conflict(secret.as_ref());
             let conflict = conflict
@@ -100,7 +100,6 @@ impl SecretController {
                 context.agent.record_event(CONFLICT, true, why);
             }
             self.conflict = conflict;
-            self.secret = secret.filter(|_| self.conflict.is_none()).map(own_part);
         }
         if self.conflict.is_some() {
             return Ok(next_read);
@@ -110,20 +109,17 @@ impl SecretController {
         if !context.is_stored(addon, is_certificate)? {
             context.store(Some((addon, None)))?;
         }
-        let secret = self.secret.as_ref();
         let due = match credential {
             Credential::Certificate { template, former_user } => {
                 let wanted = (template, former_user.as_deref());
-                sync_certificate(&mut self.certificate, addon, wanted, secret, context)?
+                sync_certificate(&mut self.certificate, addon, wanted, secret.as_ref(), context)?
             }
             Credential::Token { lifetime, account } => {
                 let account = (service_account(addon), account.as_deref());
-                self.token.sync(*lifetime, account, secret, context)?
+                self.token.sync(*lifetime, account, secret.as_ref(), context)?
             }
         };
-        if !self.certificate.is_waiting() {
-            self.secret = None;
-        }
+        self.secret = secret.filter(|_| self.certificate.is_waiting()).map(own_part);
         Ok(due.min(next_read))
     }
 }
