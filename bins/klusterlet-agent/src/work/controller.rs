@@ -28,6 +28,8 @@ use super::{
 const MAX_BACKOFF: Duration = Duration::from_secs(60);
 /// Changes of applied objects begin a pass of their work this often at most: another writer may undo each write.
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
+/// The same for a work's status, which another writer may change again and again.
+const STATUS_INTERVAL: Duration = Duration::from_secs(10);
 /// Keys of passes over records begin with this. Names of works hold no space.
 pub(super) const RECORD_PREFIX: &str = "record ";
 
@@ -44,12 +46,13 @@ pub(crate) struct WorkController {
 /// The last pass over a work or a record without one.
 pub(super) struct Pass {
     seen: u64,
-    /// Digest of the work's status at that time, and of the one that the pass wrote then.
+    /// Digest of the work's status at that time.
     status: u64,
+    /// The pass wrote a status with this digest, which has not been seen yet.
     written_status: Option<u64>,
     ended: Option<Instant>,
     pub(super) due: Option<Instant>,
-    /// When its work is read for want of a watch.
+    /// When its work is read because no watch follows one of its kinds.
     poll: Option<Instant>,
     backoff: Backoff,
     digests: Digests,
@@ -96,7 +99,9 @@ impl WorkController {
         let (watches, interval) = (&self.duty.watches, self.duty.settings.status_sync_interval);
         let is_any = !watches.refused().is_empty();
         for (work, pass) in &mut self.passes {
-            let since = if is_any { watches.refused_since(work) } else { None };
+            // What failed has its back-off.
+            let is_idle = is_any && pass.due.is_none();
+            let since = if is_idle { watches.refused_since(work) } else { None };
             pass.poll = since.map(|since| pass.ended.map_or(since, |at| at.max(since)) + interval);
         }
     }
@@ -184,12 +189,12 @@ impl Pass {
         self.ended.is_some() && self.backoff.failures() == 0
     }
 
-    /// A status that nobody of this agent wrote, as after a restore of the hub: another pass puts it right.
+    /// Another writer has changed the status, or the hub was restored: another pass puts it right.
     fn saw_status(&mut self, now: Instant, digest: u64) {
         if self.written_status == Some(digest) {
             (self.status, self.written_status) = (digest, None);
         } else if self.status != digest {
-            self.hasten(now, MIN_INTERVAL);
+            self.hasten(now, STATUS_INTERVAL);
         }
     }
 
@@ -233,7 +238,7 @@ mod tests {
             assert_eq!(pass.due, None, "{own}");
         }
         pass.saw_status(now, 1);
-        assert_eq!(pass.due, Some(now + MIN_INTERVAL), "it went back");
+        assert_eq!(pass.due, Some(now + STATUS_INTERVAL), "it went back");
     }
 
     #[test]

@@ -11,6 +11,7 @@ use std::{
 
 use apiclient::{
     client::Client,
+    error::Error,
     json::Document,
     lock::lock,
     resource::Resource,
@@ -64,6 +65,8 @@ struct KindWatch {
     version: String,
     /// Since when its requests fail.
     refused: Option<Instant>,
+    /// The server does not serve this version, or not to the agent.
+    is_unserved: bool,
     stop: Stop,
 }
 
@@ -99,10 +102,10 @@ impl Watches {
             let version = resource.version.to_string();
             let known = state.kinds.get(&object.kind());
             // A version that is served no more gives way to another one.
-            if known.is_none_or(|known| known.refused.is_some() && known.version != version) {
+            if known.is_none_or(|known| known.is_unserved && known.version != version) {
                 let stop = stop.child();
                 new.push((resource.clone(), stop.clone()));
-                let watch = KindWatch { version, refused: None, stop };
+                let watch = KindWatch { version, refused: None, is_unserved: false, stop };
                 if let Some(replaced) = state.kinds.insert(object.kind(), watch) {
                     replaced.stop.raise();
                 }
@@ -117,7 +120,7 @@ impl Watches {
             let started = start_thread("watch", watch);
             if let Err(error) = started {
                 log::error!(error:% = error; "no thread for a watch");
-                self.set_refused(&resource, true);
+                self.set_refused(&resource, true, false);
             }
         }
     }
@@ -178,9 +181,13 @@ impl Watches {
                 Event::InitDone => self.note_absent(resource, &listed),
                 Event::Apply(document) => drop(self.note(resource, &document, false)),
                 Event::Delete(document) => drop(self.note(resource, &document, true)),
-                Event::Watching => self.set_refused(resource, false),
-                Event::Failed(_) => {
-                    self.set_refused(resource, true);
+                Event::Watching => self.set_refused(resource, false, false),
+                Event::Failed(error) => {
+                    let is_unserved = matches!(
+                        error,
+                        Error::NotServed(_) | Error::Forbidden(_) | Error::Invalid(_)
+                    );
+                    self.set_refused(resource, true, is_unserved);
                     stop.wake();
                 }
             }
@@ -234,11 +241,12 @@ impl Watches {
     }
 
     /// Nobody has a pass at once: a server that starts refuses everything for a moment.
-    fn set_refused(&self, resource: &Resource, is_refused: bool) {
+    fn set_refused(&self, resource: &Resource, is_refused: bool, is_unserved: bool) {
         let (kind, mut state) = (kind(resource), lock(&self.0));
         let watch = state.kinds.get_mut(&kind).filter(|watch| watch.version == *resource.version);
         let Some(watch) = watch else { return };
         watch.refused = is_refused.then(|| watch.refused.unwrap_or_else(Instant::now));
+        watch.is_unserved = is_unserved;
     }
 }
 
@@ -359,14 +367,14 @@ mod tests {
         let watches = watches(&object, Scrape::Watch);
         let ended = Stop::default();
         let (version, stop) = ("v1".to_owned(), ended.clone());
-        let watch = KindWatch { version, refused: None, stop };
+        let watch = KindWatch { version, refused: None, is_unserved: false, stop };
         lock(&watches.0).kinds.insert(object.kind(), watch);
         for is_refused in [true, false] {
-            watches.set_refused(&CONFIGMAPS, is_refused);
+            watches.set_refused(&CONFIGMAPS, is_refused, false);
             let since = watches.refused_since("w");
             assert_eq!(since.is_some(), is_refused);
             assert_eq!(watches.refused().contains(&"configmaps".to_owned()), is_refused);
-            watches.set_refused(&CONFIGMAPS, is_refused);
+            watches.set_refused(&CONFIGMAPS, is_refused, false);
             assert_eq!(watches.refused_since("w"), since, "it is known");
             assert!(watches.take_changed().is_empty(), "no pass begins at once");
         }
