@@ -28,7 +28,7 @@ pub(crate) struct HubSession {
     /// Client for the hub as the agent's user; its credentials are swapped at each rotation.
     pub(crate) client: Client,
     pub(crate) hub: Hub,
-    /// The hub's clock by the answers to the requester before, until the client has one.
+    /// The requester's clock of this hub, which counts until `client` has one.
     pub(crate) clock: Option<ServerClock>,
     pub(crate) names: AgentNames,
     pub(crate) started: Instant,

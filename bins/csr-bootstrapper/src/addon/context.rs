@@ -60,7 +60,7 @@ impl SecretContext<'_> {
     /// may belong to somebody else by now. The next step reads it again.
     pub(super) fn save(&self, seen: Option<&Value>, mut values: SecretValues) -> Result<()> {
         values.insert(CLUSTER_NAME.to_owned(), value(&*self.session.names.cluster));
-        // What was seen has the keys of others no more.
+        // `own_part` dropped the keys of others.
         let (secret, target) = (self.read()?, self.name.target());
         let version = |secret: &Value| secret["metadata"]["resourceVersion"].clone();
         if secret.as_ref().map(version) != seen.map(version) {

@@ -168,8 +168,12 @@ impl TokenDriver {
     }
 
     fn not_created(&mut self, error: &Error, now: Instant) {
-        // The hub may have made a token each time.
-        if matches!(error, Error::Unreachable(_) | Error::Unavailable { .. } | Error::BadPeer(_)) {
+        // Unless it refused, the hub may have made a token each time.
+        let is_refused = matches!(
+            error,
+            Error::Unauthorized(_) | Error::Forbidden(_) | Error::NotFound(_) | Error::NotServed(_)
+        );
+        if !is_refused {
             self.not_before = Some(now + self.lost.failed(error, now, fastrand::f64()).wait);
         }
         let message = format!("Failed to create token: {error}");

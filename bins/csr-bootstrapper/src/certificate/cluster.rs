@@ -67,7 +67,7 @@ impl CertificateManager<'_> {
     fn open_session(&self, config: ClusterConfig, hub: &Hub) -> Result<()> {
         let (agent, names) = (self.agent, &self.names);
         let client = hub_client("the hub", config, &agent.session_requests)?;
-        // By which the credential may be valid while this machine's clock is wrong.
+        // The credential may be valid by this clock alone.
         let requester = agent.read(|state| state.requester.clone());
         let clock = requester.and_then(|csrs| csrs.client.clock());
         let session = HubSession::new(client, (hub.clone(), clock), names.clone(), &agent.stop);
@@ -221,7 +221,10 @@ impl Io for CertificateManager<'_> {
         let stored = self.store.data().get(HUB_SERVER).map(|server| server.as_slice());
         // A restart must not go back to the hub that was selected at the time of the request.
         if request.is_some() && hub.is_some_and(|hub| stored != Some(hub.as_bytes())) {
-            self.store(request.as_ref())?;
+            // Nothing else waits for that; a refusal has its Event.
+            if let Err(error) = self.store(request.as_ref()) {
+                log::debug!(error:% = error; "the selected hub is not stored");
+            }
         }
         Ok(request)
     }
