@@ -58,7 +58,8 @@ impl Connection {
     }
 
     /// Sends a request for which there is a token. A response that says that the cluster is busy or unreachable slows
-    /// down all requests; after a 401 the credentials are read at once. `dyn`: one copy per caller would make the program 1 % larger.
+    /// down all requests; after a 401 the credentials are read at once. `dyn`: one copy per caller would make the
+    /// program 1 % larger.
     pub(crate) fn send<T>(&self, request: &mut dyn FnMut(&Client) -> Result<T>) -> Result<T> {
         let result = request(&self.session()?.client);
         if let Err(error) = &result {
