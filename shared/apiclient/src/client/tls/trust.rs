@@ -29,9 +29,9 @@ pub(super) struct Verifier {
 impl Verifier {
     pub(super) fn new(trust: &Trust, provider: &Arc<CryptoProvider>) -> Result<Self> {
         let provider = provider.clone();
-        let pem = match trust {
+        let (pem, origin) = match trust {
             Trust::Anything => return Ok(Self { authorities: None, bundle: Vec::new(), provider }),
-            Trust::Bundle(pem) => pem.clone(),
+            Trust::Bundle(pem) => (pem.clone(), "the kubeconfig's CA bundle".to_owned()),
             Trust::System => system_roots()?,
         };
         let bundle: Vec<_> = CertificateDer::pem_slice_iter(&pem).flatten().collect();
@@ -39,7 +39,7 @@ impl Verifier {
         roots.add_parsable_certificates(bundle.iter().cloned());
         let webpki =
             WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone()).build();
-        let unusable = |_| Error::bad_config("the authority holds no usable certificate");
+        let unusable = |_| Error::bad_config(format!("{origin} holds no usable certificate"));
         Ok(Self { authorities: Some(webpki.map_err(unusable)?), bundle, provider })
     }
 }
@@ -111,13 +111,18 @@ const SYSTEM_ROOTS: [&str; 6] = [
     "/etc/ssl/cert.pem",
 ];
 
-/// The system's roots in PEM.
-fn system_roots() -> Result<Vec<u8>> {
-    if let Some(file) = std::env::var("SSL_CERT_FILE").ok().filter(|file| !file.is_empty()) {
-        let unread = |e| Error::bad_config(format!("SSL_CERT_FILE {file} cannot be read: {e}"));
-        return fs::read(&file).map_err(unread);
+/// The system's roots in PEM, and where they are.
+fn system_roots() -> Result<(Vec<u8>, String)> {
+    let named = std::env::var("SSL_CERT_FILE").ok().filter(|file| !file.is_empty());
+    if let Some(file) = named {
+        let origin = format!("SSL_CERT_FILE {file}");
+        return match fs::read(&file) {
+            Ok(pem) => Ok((pem, origin)),
+            Err(error) => Err(Error::bad_config(format!("{origin} cannot be read: {error}"))),
+        };
     }
-    SYSTEM_ROOTS.iter().find_map(|file| fs::read(file).ok()).ok_or_else(|| {
+    let found = SYSTEM_ROOTS.iter().find_map(|file| Some((fs::read(file).ok()?, (*file).into())));
+    found.ok_or_else(|| {
         Error::bad_config(
             "the kubeconfig names no certificate authority, and this image has no system roots: \
              put certificate-authority-data into the kubeconfig or mount a bundle and set SSL_CERT_FILE",
