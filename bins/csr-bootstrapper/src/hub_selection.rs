@@ -83,7 +83,8 @@ fn others(servers: &[Option<String>], selected: Option<&str>) -> Vec<usize> {
     order.filter(|index| servers[*index].is_some() && !is_selected(&servers[*index])).collect()
 }
 
-/// Selects a hub, and another one when that has to be. `pending` is the server of an earlier process's request.
+/// Selects a hub, and the next hub when the selected one fails. `pending` is the server of an earlier process's
+/// request.
 pub(crate) fn run(agent: &Agent, cluster: &str, pending: Option<&str>, timeout: Duration) {
     let now = Instant::now();
     let mut controller = HubController {

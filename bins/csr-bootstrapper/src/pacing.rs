@@ -77,7 +77,7 @@ impl Pacing {
         self.wrote(regular, now);
     }
 
-    /// The Secret was written; `regular` if nobody had undone the write before.
+    /// Records a write of the Secret; `regular` if the last write was still in place.
     pub(crate) fn wrote(&mut self, regular: bool, now: Instant) {
         let is_first = self.saved.replace(now).is_none();
         self.repeats = if regular || is_first { 0 } else { self.repeats.saturating_add(1) };

@@ -16,7 +16,7 @@ use self::duration::seconds;
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The commit that was built, with `-dirty` after it where the source differed from it. `make dist` gives it to the
-/// compiler; it is empty in a build by cargo alone, so that a commit by itself compiles nothing.
+/// compiler; a build by cargo alone leaves it empty, so that a commit recompiles nothing.
 pub const REVISION: &str = match option_env!("SPOKE_REVISION") {
     Some(revision) => revision,
     None => "",

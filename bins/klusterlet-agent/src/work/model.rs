@@ -162,7 +162,7 @@ fn digest_is_forgotten_at_an_edit_whose_answer_is_lost() {
     assert!(edited.is_some_and(|after| after.digests().keys().all(|it| it.name == "b")));
 }
 
-/// Without the work, nobody could tell that they are orphans.
+/// The work alone says which objects are orphans.
 #[test]
 fn record_is_deleted_after_what_the_final_spec_orphans_is_given_up() {
     let mut world = World::new(2, 0, None);

@@ -104,7 +104,7 @@ fn addon_registration_follows_to_another_hub() {
     assert!(old.addon(&stage.spoke.cluster, "addon2").is_some(), "hub1 has both as before");
 }
 
-/// The request to hub2, which nobody approved, is kept for the next time, and says where the cluster is.
+/// The agent keeps the request that waits at hub2, and stores the selected hub with it.
 #[test]
 fn restart_stays_at_the_hub_that_was_selected_last() {
     let stage = TwoHubs::new("switch-back", Bootstrap::Manual);
