@@ -23,7 +23,7 @@ use super::{
     duty::WorkDuty,
     io::{Side, WorkEvent, WorkIo},
     objects::{
-        Kind, ManifestWork, ManifestWorkStatus, ResourceIdentifier, ServerSideApplyConfig,
+        ManifestWork, ManifestWorkStatus, ResourceIdentifier, ServerSideApplyConfig,
         group_resource, uid,
     },
     report::work_target,
@@ -31,9 +31,9 @@ use super::{
 
 /// A group that lacks a kind is read again after this: a CRD may have come.
 const REDISCOVERY_INTERVAL: Duration = Duration::from_secs(1);
-/// A write that fails after so long hangs, as in a webhook; a connection that breaks does so sooner.
+/// A request that fails after so long hangs, as in a webhook; a connection that breaks does so sooner.
 const HANG_TIMEOUT: Duration = Duration::from_secs(2);
-/// A kind that hangs is tried again after this.
+/// What hangs is tried again after this.
 const HANG_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Both clients, with what discovery has found.
@@ -46,8 +46,8 @@ pub(crate) struct Clients {
     discovered: BTreeMap<String, (Instant, Result<Vec<ApiResource>>)>,
     /// Digest of the work's status in the answer to the last write on the hub.
     pub(super) written_status: Option<u64>,
-    /// Kinds whose last write hung, with its end and its error.
-    hanging: BTreeMap<Kind, (Instant, Error)>,
+    /// Sorts of requests of which one hung, with its end.
+    hanging: BTreeMap<String, Instant>,
 }
 
 impl Clients {
@@ -80,7 +80,7 @@ impl Clients {
         target: &Target<'_>,
         send: impl FnOnce(&Client) -> Result<Value>,
     ) -> Result<Value> {
-        let object = self.unless_hanging(side, target, send)?;
+        let object = self.unless_hanging(side, "writes", &kind(target), send)?;
         if side == Side::Hub {
             let status = Option::<ManifestWorkStatus>::deserialize(&object["status"]);
             self.written_status = status.ok().map(|status| status.unwrap_or_default().digest());
@@ -90,39 +90,31 @@ impl Clients {
         Ok(object)
     }
 
-    /// While writes of a kind hang, as in a webhook, the agent tries none: objects of other kinds and works would wait
-    /// for each.
-    fn unless_hanging<T>(
+    /// Sends a request, unless another of its sort has hung lately, as in a webhook, in an aggregated API, or on a silent
+    /// hub: all works would wait for each.
+    pub(super) fn unless_hanging<T>(
         &mut self,
         side: Side<'_>,
-        target: &Target<'_>,
+        verb: &str,
+        what: &str,
         send: impl FnOnce(&Client) -> Result<T>,
     ) -> Result<T> {
         let client = self.client(side);
-        if side == Side::Hub {
-            return send(&client);
-        }
-        let kind = (target.resource.group.to_string(), target.resource.plural.to_string());
-        if let Some((ended, error)) = self.hanging.get(&kind)
-            && ended.elapsed() < HANG_INTERVAL
-        {
-            return Err(error.clone());
+        let sort = format!("{verb} of {what} on {}", client.name());
+        self.hanging.retain(|_, ended| ended.elapsed() < HANG_INTERVAL);
+        if self.hanging.contains_key(&sort) {
+            let interval = HANG_INTERVAL.as_secs();
+            return Err(Error::Unreachable(format!("{sort} hang: tried every {interval} s")));
         }
         let started = Instant::now();
-        let written = send(&client);
-        match &written {
-            Ok(_) => {
-                self.hanging.remove(&kind);
-            }
-            // A server that waits for a webhook answers 500 in the end.
-            Err(error @ (Error::Unreachable(_) | Error::Unavailable { .. }))
-                if started.elapsed() >= HANG_TIMEOUT =>
-            {
-                self.hanging.insert(kind, (Instant::now(), error.clone()));
-            }
-            Err(_) => {}
+        let sent = send(&client);
+        // A server that waits for a webhook answers 500 in the end.
+        if matches!(sent, Err(Error::Unreachable(_) | Error::Unavailable { .. }))
+            && started.elapsed() >= HANG_TIMEOUT
+        {
+            self.hanging.insert(sort, Instant::now());
         }
-        written
+        sent
     }
 
     /// The first kind of a version that fits, after another read if none does.
@@ -138,7 +130,9 @@ impl Clients {
                 return kind;
             }
         }
-        let kinds = read_version(&self.client(Side::Managed), api_version);
+        let kinds = self.unless_hanging(Side::Managed, "reads", api_version, |client| {
+            read_version(client, api_version)
+        });
         let kind = kinds.as_deref().map(found).map_err(Clone::clone);
         // Manifests may name any number of versions that nobody serves.
         self.discovered.retain(|_, (read, kinds)| {
@@ -173,7 +167,7 @@ impl WorkIo for Clients {
     }
 
     fn get(&mut self, side: Side<'_>, target: &Target<'_>) -> Result<Value> {
-        let result = self.client(side).get(target);
+        let result = self.unless_hanging(side, "reads", &kind(target), |client| client.get(target));
         if side != Side::Hub && matches!(result, Err(Error::NotServed(_))) {
             // Its definition may be gone.
             self.discovered.remove(&target.resource.api_version());
@@ -206,7 +200,7 @@ impl WorkIo for Clients {
     }
 
     fn delete(&mut self, target: &Target<'_>, preconditions: &Preconditions) -> Result<()> {
-        self.unless_hanging(Side::Managed, target, |client| {
+        self.unless_hanging(Side::Managed, "writes", &kind(target), |client| {
             client.delete(target, Propagation::Background, preconditions)
         })
     }
@@ -228,8 +222,10 @@ impl WorkIo for Clients {
         log_object!(level, target, event = reason; "{message}");
         let controller = env!("CARGO_PKG_NAME");
         let event = EventRecord { controller, reason, note: message, warning };
-        if let Err(error) = event.write(&self.client(Side::Hub), &target, Some(uid(&work.metadata)))
-        {
+        let written = self.unless_hanging(Side::Hub, "writes", "events", |hub| {
+            event.write(hub, &target, Some(uid(&work.metadata)))
+        });
+        if let Err(error) = written {
             log_object!(Level::Debug, target, error:% = error; "the Event is not written");
         }
     }
@@ -244,6 +240,10 @@ impl WorkIo for Clients {
     fn now(&self) -> String {
         seconds_time(SystemTime::now())
     }
+}
+
+fn kind(target: &Target<'_>) -> String {
+    group_resource(&target.resource.group, &target.resource.plural)
 }
 
 /// The versions of a group that the server lists, as `apiVersion`.

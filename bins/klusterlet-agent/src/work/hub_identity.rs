@@ -13,7 +13,7 @@ use apiclient::{
 use super::{
     clients::{Clients, lacks_resource},
     duty::WorkDuty,
-    io::Side,
+    io::{Side, WorkIo},
     objects::{MANIFEST_WORKS, ManifestWork},
 };
 
@@ -60,7 +60,7 @@ impl HubIdentity {
     }
 
     /// Reads the identity at first, and again whenever a list may have gone back. A failure is tried again.
-    pub(super) fn follow(&mut self, clients: &Clients, duty: &WorkDuty, cluster: &str) {
+    pub(super) fn follow(&mut self, clients: &mut Clients, duty: &WorkDuty, cluster: &str) {
         let rewinds = duty.works.rewinds();
         let is_early = self.error.is_some()
             && self.checked.is_some_and(|checked| checked.elapsed() < CHECK_INTERVAL);
@@ -76,23 +76,23 @@ impl HubIdentity {
     }
 
     /// Compares the hub with what is known of it.
-    pub(super) fn check(&mut self, clients: &Clients, cluster: &str) -> Result<()> {
+    pub(super) fn check(&mut self, clients: &mut Clients, cluster: &str) -> Result<()> {
         let path = format!(
             "/apis/{}/namespaces/{cluster}/manifestworks?fieldSelector=metadata.name%3D-",
             MANIFEST_WORKS.api_version()
         );
         // Without a version in the query, the list is of the newest state. No work is to come along: it may be large.
-        let list = clients.client(Side::Hub).document(&path)?;
+        let list = clients
+            .unless_hanging(Side::Hub, "reads", "manifestworks", |hub| hub.document(&path))?;
         let version = list["metadata"]["resourceVersion"].as_str().unwrap_or_default();
         if version.parse::<u64>().is_ok_and(|version| version < self.newest) {
             self.doubts("the hub's versions went back");
         }
-        let hub = clients.client(Side::Hub);
-        let uid = match hub.get(&MANAGED_CLUSTERS.cluster_object(cluster)) {
+        let uid = match clients.get(Side::Hub, &MANAGED_CLUSTERS.cluster_object(cluster)) {
             Ok(object) => object["metadata"]["uid"].as_str().map(str::to_owned),
             Err(Error::NotFound(_)) => None,
             // A gateway answers 404 without an object's name, too.
-            Err(Error::NotServed(_)) if lacks_resource(&hub, &MANAGED_CLUSTERS)? => None,
+            Err(Error::NotServed(_)) if lacks_resource(&clients.hub, &MANAGED_CLUSTERS)? => None,
             Err(error) => return Err(error),
         };
         match &self.uid {

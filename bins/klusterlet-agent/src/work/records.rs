@@ -46,7 +46,7 @@ impl WorkController {
         // Nothing goes with a record that no agent has applied: it tells nothing of the hub either.
         let counted = records.iter().zip(&absent).filter(|(record, _)| may_own(record));
         let counts = (counted.clone().filter(|(_, absent)| **absent).count(), counted.count());
-        self.hub.follow(&self.clients, &self.duty, &self.agent.cluster);
+        self.hub.follow(&mut self.clients, &self.duty, &self.agent.cluster);
         let obstacles = (self.hub.doubt(), self.hub.error());
         let refusal = eviction::refusal(self.duty.settings.evict, counts, obstacles);
         self.duty.change(|status| (status.absent, status.refusal) = (counts.0, refusal));
@@ -156,7 +156,7 @@ impl WorkController {
             let has_successor = matches!(self.duty.records.get(&successor), Lookup::Object(_));
             return Ok(has_successor && self.passes.get(name).is_some_and(Pass::is_done));
         }
-        self.hub.check(&self.clients, &self.agent.cluster)?;
+        self.hub.check(&mut self.clients, &self.agent.cluster)?;
         match self.clients.get(Side::Hub, &MANIFEST_WORKS.object(&self.agent.cluster, name)) {
             Err(Error::NotFound(_)) => Ok(true),
             Ok(_) => Ok(false),

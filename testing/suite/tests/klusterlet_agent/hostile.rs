@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use suite::{
     eventually,
     faults::code,
+    within,
     work::{Stage, config_map, object, thing},
 };
 
@@ -103,16 +104,18 @@ fn refusal_stays_with_its_manifest() {
     agent.terminate();
 }
 
-/// A webhook that hangs: the objects that it blocks do not hold up other works for long.
-#[test]
-fn kind_that_hangs_is_not_in_the_way_of_other_works() {
+/// Requests that match `hang` are not answered; a work without the kind of `manifest` is applied all the same.
+fn other_work_is_applied_beside(hang: &str, resource: &str, manifest: impl Fn(&str) -> Value) {
     let stage = Stage::new();
+    stage.managed.register(Resource::custom("example.com", "v1", "things", "Thing", true));
     let mut agent = stage.start(&[]);
-    let hang = Rule::new(Action::Delay { milliseconds: 60_000 });
-    stage.managed.faults().add(hang.verb("create").resource("secrets"));
-    let secrets = (0..20).map(|n| secret(&format!("s{n}"))).collect::<Vec<_>>();
-    stage.put_work("hangs", json!({"workload": {"manifests": secrets}}));
-    stage.wait_for_applied("hangs", "False");
+    let rule = Rule::new(Action::Delay { milliseconds: 60_000 });
+    stage.managed.faults().add(rule.verb(hang).resource(resource));
+    for n in 0..8 {
+        let manifests = ["a", "b", "c"].map(|name| manifest(&format!("{name}{n}")));
+        stage.put_work(&format!("hangs{n}"), json!({"workload": {"manifests": manifests}}));
+    }
+    stage.wait_for_applied("hangs0", "False");
     for value in ["1", "2"] {
         let begun = Instant::now();
         stage.apply(&[config_map("a", value)]);
@@ -120,6 +123,44 @@ fn kind_that_hangs_is_not_in_the_way_of_other_works() {
         assert!(begun.elapsed() < Duration::from_secs(25), "{:?}", begun.elapsed());
     }
     assert_eq!(agent.ask("/healthz").0, 200);
+    agent.ends_at_once();
+}
+
+/// As in a webhook.
+#[test]
+fn kind_whose_writes_hang_is_not_in_the_way_of_other_works() {
+    other_work_is_applied_beside("create", "secrets", secret);
+}
+
+/// As in the webhook that converts it, or in the server of an aggregated API.
+#[test]
+fn kind_whose_reads_hang_is_not_in_the_way_of_other_works() {
+    other_work_is_applied_beside("get", "things", |name| thing(name, json!({})));
+}
+
+#[test]
+fn version_whose_discovery_hangs_is_not_in_the_way_of_other_works() {
+    other_work_is_applied_beside("get", "/apis/example.com/v1", |name| thing(name, json!({})));
+}
+
+#[test]
+fn hub_that_hangs_is_not_in_the_way_of_edits() {
+    let stage = Stage::new();
+    let mut agent = stage.start(&[]);
+    let put_all = |value: &str| {
+        for n in 0..8 {
+            let manifests = [config_map(&format!("m{n}"), value)];
+            stage.put_work(&format!("w{n}"), json!({"workload": {"manifests": manifests}}));
+        }
+    };
+    put_all("1");
+    (0..8).for_each(|n| stage.wait_for_applied(&format!("w{n}"), "True"));
+    let rule = Rule::new(Action::Delay { milliseconds: 60_000 });
+    let rule = stage.hub.faults().add(rule.verb("patch").resource("manifestworks"));
+    put_all("2");
+    within(25, "all edits", || (0..8).all(|n| stage.data(&format!("m{n}")) == Some(json!("2"))));
+    stage.hub.faults().remove(rule);
+    (0..8).for_each(|n| stage.wait_for_applied_within(120, &format!("w{n}"), "True"));
     agent.ends_at_once();
 }
 
