@@ -26,8 +26,8 @@ pub(crate) fn server(cluster: &Entry<'_, Cluster>, master: Option<&str>) -> Resu
     }
 }
 
-/// The URL without query, fragment and slash at the end. Without a scheme it is `http` even beside a
-/// CA: client-go decides before it looks at the CA (client_config.go:220, rest/config.go:591).
+/// The URL without query, fragment and trailing slash. The default scheme is `http`, even with a CA, as in client-go
+/// (client_config.go:220, rest/config.go:591).
 pub fn server_url(text: &str) -> Option<String> {
     let full = text.contains("://");
     let uri: Uri = if full { text.parse() } else { format!("http://{text}").parse() }.ok()?;
@@ -35,7 +35,7 @@ pub fn server_url(text: &str) -> Option<String> {
     let host = uri.host().filter(|host| !host.is_empty())?;
     let authority = uri.authority()?.as_str().trim_end_matches(':');
     let path = uri.path().trim_end_matches('/');
-    // `host` is not a prefix after a user name; `port_u16` is `None` for a port that is not a number.
+    // With a user name, `host` is not a prefix; `port_u16` is `None` if the port is not a number.
     let port = authority.strip_prefix(host)?;
     let sound = (port.is_empty() || uri.port_u16().is_some()) && (full || path.is_empty());
     (sound && matches!(&*scheme, "http" | "https")).then(|| format!("{scheme}://{authority}{path}"))

@@ -1,5 +1,4 @@
-//! Checked configuration of a client for one API server, or the error. Secrets are overwritten when they are no longer
-//! used.
+//! Validated configuration of a client for one API server, or the error. Key material is zeroed on drop.
 
 use std::fmt;
 
@@ -7,14 +6,14 @@ use zeroize::Zeroizing;
 
 #[derive(Clone, PartialEq, Eq)]
 pub struct ClusterConfig {
-    /// `https://host:port/prefix` or `http://…`, without a slash at the end.
+    /// `https://host:port/prefix` or `http://…`, without a trailing slash.
     pub server: String,
     pub trust: Trust,
-    /// Name to verify and to send as SNI instead of the host of `server`.
+    /// The name to verify and to send as SNI, instead of the host of `server`.
     pub server_name: Option<String>,
     pub identity: Option<KeyPair>,
     pub auth: Auth,
-    /// `proxy-url` of the kubeconfig; `None` leaves the choice to the environment.
+    /// `proxy-url` of the kubeconfig; `None` means that the environment decides.
     pub proxy: Option<String>,
     /// The namespace of the context, or the pod's own.
     pub namespace: Option<String>,
@@ -43,7 +42,7 @@ pub enum Auth {
     Token(Zeroizing<String>),
 }
 
-/// The server only: a proxy's URL may hold a password.
+/// Prints the server only: the URL of a proxy may hold a password.
 impl fmt::Debug for ClusterConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ClusterConfig({})", self.server)
@@ -65,11 +64,11 @@ impl fmt::Debug for Auth {
     }
 }
 
-/// One sentence, which never holds a credential.
+/// One sentence, which never contains a credential.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
     sentence: String,
-    /// Where the predicate begins.
+    /// The byte offset of the predicate.
     problem: usize,
 }
 
@@ -84,7 +83,7 @@ impl ConfigError {
         &self.sentence
     }
 
-    /// The predicate, for a sentence that has a subject of its own: "has no tls.crt".
+    /// The predicate, for a sentence with another subject: "has no tls.crt".
     pub fn problem(&self) -> &str {
         &self.sentence[self.problem..]
     }

@@ -1,4 +1,4 @@
-//! Kubeconfig document: its source, its text and its named entries.
+//! Kubeconfig document: its source and its named entries.
 
 use std::{
     collections::BTreeSet,
@@ -22,13 +22,13 @@ use crate::{
     yaml,
 };
 
-/// Go's decoder does not mind bits beyond the last byte.
+/// Like Go's decoder, ignores bits beyond the last byte.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true),
 );
 
-/// Fields that count, as in client-go's `tools/clientcmd/api/v1/types.go`. Empty means absent.
+/// The fields that are used, as in client-go's `tools/clientcmd/api/v1/types.go`. Empty means absent.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "kebab-case")]
 struct Config {
@@ -41,8 +41,8 @@ struct Config {
     users: Vec<NamedEntry>,
 }
 
-/// NamedCluster, NamedContext or NamedAuthInfo. Its fields are checked when it is used: entries of other contexts may
-/// hold anything.
+/// NamedCluster, NamedContext or NamedAuthInfo. Its fields are checked on use, so that an invalid entry of another
+/// context does no harm.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct NamedEntry {
@@ -96,7 +96,7 @@ impl Kubeconfig<'static> {
         Self { source, files, config: Config::default() }
     }
 
-    /// Reads a file, which names other ones as `files` allows; `None` if there is none.
+    /// Reads a file, which may name others as `files` allows; `None` if it does not exist.
     pub(crate) fn read(
         path: &Path,
         files: fn(PathBuf) -> NamedFiles<'static>,
@@ -125,7 +125,7 @@ impl<'a> Kubeconfig<'a> {
         Ok(Self { source, files, config })
     }
 
-    /// The current context; without one the empty context.
+    /// The current context, or an empty one.
     pub(crate) fn context(&self) -> Result<Context> {
         let name = &self.config.current_context;
         if name.is_empty() {
@@ -146,7 +146,7 @@ impl<'a> Kubeconfig<'a> {
         Ok(user.unwrap_or_else(|| self.missing()))
     }
 
-    /// An entry that is not there: without fields.
+    /// Stands for an entry that does not exist: all fields are empty.
     pub(crate) fn missing<T: Default>(&self) -> Entry<'_, T> {
         Entry { subject: self.source.clone(), files: &self.files, value: T::default() }
     }
@@ -188,7 +188,7 @@ fn config(bytes: &[u8]) -> result::Result<Config, String> {
         }
     }
     for (kind, entries) in [("clusters", clusters), ("contexts", contexts), ("users", users)] {
-        // client-go refuses a name twice, used or not (api/v1/conversion.go:39).
+        // client-go refuses duplicate names, used or not (api/v1/conversion.go:39).
         let mut names = BTreeSet::new();
         if let Some(entry) = entries.iter().find(|entry| !names.insert(&entry.name)) {
             return Err(format!("has two {kind} named {:?}", entry.name));
@@ -197,7 +197,7 @@ fn config(bytes: &[u8]) -> result::Result<Config, String> {
     Ok(config)
 }
 
-/// The typed form of `fields`, or the sentence about a field of another type: serde's would quote the value.
+/// Parses `fields`. The error names the field of the wrong type; serde's own error would quote its value.
 fn typed<T: DeserializeOwned>(fields: &Map<String, Value>) -> result::Result<T, String> {
     T::deserialize(fields).map_err(|_| {
         let alone =
@@ -214,7 +214,7 @@ fn typed<T: DeserializeOwned>(fields: &Map<String, Value>) -> result::Result<T, 
 }
 
 pub(crate) struct Entry<'a, T> {
-    /// The file or Secret, and in it the kind and name.
+    /// The file or Secret, then kind and name of the entry.
     subject: String,
     files: &'a NamedFiles<'a>,
     pub(crate) value: T,
@@ -225,8 +225,8 @@ impl<T> Entry<'_, T> {
         ConfigError::of(&self.subject, what)
     }
 
-    /// The bytes of `data`, the field `field-data`, or of the file `name`, that of `field`. A BOM before PEM
-    /// would hide its first item.
+    /// The bytes of `data` (the field `field-data`), or of the file `name` (the field `field`), without a BOM: it would
+    /// hide the first PEM item.
     pub(crate) fn content(
         &self,
         field: &str,
@@ -247,9 +247,9 @@ impl<T> Entry<'_, T> {
         Ok(Some(bare.map_or(bytes, Zeroizing::new)))
     }
 
-    /// The content of the file or key `name`, the value of `field`.
+    /// The content of the file or key `name`, which `field` names.
     pub(crate) fn read(&self, field: &str, name: &str) -> Result<Zeroizing<Vec<u8>>> {
-        // A value that does not look like a path may be a key or token in the wrong field.
+        // A value that does not look like a path may be a secret in the wrong field: it stays out of the error.
         let is_path = name.len() <= 100 && name.contains(['/', '.']) && !name.contains(['\n', '~']);
         let shown = if is_path { name } else { "(not shown)" };
         self.files.read(field, name).map_err(|why| {

@@ -11,28 +11,27 @@ use zeroize::Zeroizing;
 
 use crate::secret::Data;
 
-/// The size limit of a kubeconfig, which has a few KiB, and of each file that it names.
+/// The size limit of a kubeconfig and of each file that it names; usual ones have a few KiB.
 const MAX_BYTES: usize = 1 << 20;
 
-/// Relative paths begin at the directory of the kubeconfig (loader.go:606-631).
+/// Where the named files are. Relative paths start at the directory of the kubeconfig (loader.go:606-631).
 pub(crate) enum NamedFiles<'a> {
-    /// Any file: the kubeconfig is the administrator's own.
+    /// Any file: an administrator wrote the kubeconfig.
     Anywhere(PathBuf),
-    /// Files of its own directory. The kubeconfig may come from a Secret, whose writer chooses the server
-    /// and must not get the pod's own token, for example. Only the authority of the pod's own cluster,
-    /// which is no secret, may be named elsewhere.
+    /// Files of its own directory, and the public CA of the pod's cluster. The kubeconfig may come from a Secret, whose
+    /// writer chooses the server: naming the pod's token would send it there.
     Beside(PathBuf),
     Keys(&'a Data),
 }
 
-/// The authority of its cluster in every pod (kubernetes `plugin/pkg/admission/serviceaccount`,
+/// The CA of its own cluster in every pod (kubernetes `plugin/pkg/admission/serviceaccount`,
 /// DefaultAPITokenMountPath; `/var/run` is a link to `/run`).
 const CLUSTER_AUTHORITIES: [&str; 2] = [
     "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt",
     "/run/secrets/kubernetes.io/serviceaccount/ca.crt",
 ];
 
-/// The key of a Secret that a path in its kubeconfig means: OCM copies paths of other machines.
+/// The key of a Secret that a path in its kubeconfig refers to: OCM copies paths from other machines.
 pub fn referenced_key(path: &str) -> Option<&str> {
     Path::new(path).file_name()?.to_str()
 }
@@ -55,8 +54,8 @@ impl NamedFiles<'_> {
     }
 }
 
-/// Returns whether `name` leads to a file in `directory` or below that is not the pod's own identity. Components count:
-/// links there are the directory owner's.
+/// Returns whether `name` is in or below `directory`, and not the pod's own identity. Links in the directory are
+/// trusted: its owner made them.
 fn is_beside(name: &str, directory: &Path) -> bool {
     let (Ok(path), Ok(directory)) = (absolute(directory.join(name)), absolute(directory)) else {
         return false;
@@ -68,14 +67,14 @@ fn is_beside(name: &str, directory: &Path) -> bool {
         && !is_of_account(&path)
 }
 
-/// Returns whether a file belongs to the pod's own identity, wherever the kubeconfig is.
+/// Returns whether a file belongs to the pod's service account.
 fn is_of_account(path: &Path) -> bool {
     let mut folders = CLUSTER_AUTHORITIES.iter().filter_map(|file| Path::new(file).parent());
     path.canonicalize().is_ok_and(|path| folders.any(|folder| path.starts_with(folder)))
 }
 
 pub(crate) fn read_limited(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
-    // Opening a pipe would wait for a writer.
+    // Opening a FIFO blocks until there is a writer.
     if fs::metadata(path)?.file_type().is_fifo() {
         return Err(io::Error::other("it is a pipe"));
     }

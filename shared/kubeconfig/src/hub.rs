@@ -1,5 +1,5 @@
-//! Hub of a kubeconfig: its server without the user, which a hub's credential has in common with the
-//! kubeconfig that requested it.
+//! Hub of a kubeconfig: the cluster without the user. A hub's credential shares it with the bootstrap kubeconfig that
+//! requested the credential.
 
 use std::{fmt, mem};
 
@@ -18,17 +18,17 @@ use crate::{
 pub struct Hub {
     pub name: String,
     pub server: String,
-    /// With its scheme in lower case.
+    /// The scheme is in lower case.
     pub proxy: Option<String>,
     /// The file that `certificate-authority` names.
     pub authority_file: Option<String>,
-    /// PEM of the authority, inline or in that file; `None` also when the file cannot be read from here.
+    /// PEM of the authority, inline or from that file; `None` also if the file cannot be read.
     pub authority: Option<Vec<u8>>,
     pub server_name: Option<String>,
     pub insecure: bool,
 }
 
-/// The proxy's URL may have a password.
+/// Prints the name only: the URL of a proxy may hold a password.
 impl fmt::Debug for Hub {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Hub").field("name", &self.name).finish_non_exhaustive()
@@ -43,7 +43,7 @@ impl Hub {
         server(&cluster, None)?;
         let proxy = proxy(&cluster)?;
         let authority = match authority(&cluster) {
-            // The path may be of another machine or container: the rest still counts.
+            // The path may belong to another machine or container.
             Err(_) if !cluster.value.certificate_authority.is_empty() => None,
             content => content?.map(|mut pem| mem::take(&mut *pem)),
         };
@@ -64,18 +64,17 @@ impl Hub {
         Self::of(&Kubeconfig::of_secret(name, data)?)
     }
 
-    /// Its server, by which hubs are told apart.
+    /// The URL of its server, which identifies a hub.
     pub fn url(&self) -> &str {
         self.server.trim_end_matches('/')
     }
 
-    /// Returns whether the same server is reached with the same checks of its certificate.
+    /// Returns whether both verify the server in the same way.
     pub fn is_checked_as(&self, other: &Self) -> bool {
         self.server_name == other.server_name && self.insecure == other.insecure
     }
 
-    /// The difference between this hub and `other`, in a word, if there is one. Two authorities are the
-    /// same by their path if one cannot be read.
+    /// The first field that differs from `other`, if any. Authorities compare by path if one of them cannot be read.
     pub fn differs_from(&self, other: &Self) -> Option<&'static str> {
         let same_authority = match (&self.authority, &other.authority) {
             (Some(one), Some(another)) => one == another,
@@ -92,9 +91,8 @@ impl Hub {
         .find_map(|(what, same)| (!same).then_some(what))
     }
 
-    /// A kubeconfig for this hub whose user has the certificate `tls.crt` and the key `tls.key` next to it.
-    /// It equals what Open Cluster Management's agents write (ocm `pkg/registration/register/common.go:37-64`), byte
-    /// for byte unless it names a file: a file's authority becomes part of it.
+    /// A kubeconfig for this hub whose user has `tls.crt` and `tls.key` next to it: byte for byte what OCM's agents
+    /// write (ocm `pkg/registration/register/common.go:37-64`), except that an authority file becomes inline data.
     pub fn kubeconfig(&self) -> String {
         self.kubeconfig_of("client-certificate: tls.crt\n    client-key: tls.key")
     }

@@ -1,5 +1,5 @@
-//! kubeconfig: its sources, and the entries that count. The yardstick is client-go v0.34.3, `tools/clientcmd`; intended
-//! differences are noted.
+//! Loads a kubeconfig from a file, a Secret or the pod, as client-go v0.34.3 does (`tools/clientcmd`). Comments note
+//! intended differences.
 
 mod cluster;
 pub mod config;
@@ -31,7 +31,7 @@ use self::{
     secret::Data,
 };
 
-/// Tests bring their own.
+/// The environment of the process; tests inject another one.
 pub struct Env<'a> {
     pub variable: &'a dyn Fn(&str) -> Option<OsString>,
     /// The directory with `token`, `ca.crt` and `namespace` of the pod's service account.
@@ -57,8 +57,8 @@ impl Env<'_> {
     }
 }
 
-/// Looks where controller-runtime looks: `-kubeconfig`, the file of `KUBECONFIG`, the pod's service
-/// account, `$HOME/.kube/config`. `master` replaces the server of a file, never that of the pod.
+/// Searches in controller-runtime's order: `-kubeconfig`, `KUBECONFIG`, the pod's service account,
+/// `$HOME/.kube/config`. `master` overrides the server of a file, never the pod's.
 pub fn load(flag: Option<&Path>, master: Option<&str>, env: &Env<'_>) -> Result<ClusterConfig> {
     let master = master.filter(|url| !url.is_empty());
     if let Some(path) = flag.filter(|path| !path.as_os_str().is_empty()) {
@@ -79,12 +79,12 @@ pub fn load(flag: Option<&Path>, master: Option<&str>, env: &Env<'_>) -> Result<
     if let Some(config) = resolve(&document.unwrap_or_else(Kubeconfig::empty), master)? {
         return Ok(config);
     }
-    // client-go too tries the pod when a file holds nothing (merged_client_builder.go:114-126).
+    // client-go also falls back to the pod if the file is empty (merged_client_builder.go:114-126).
     in_cluster(env)
         .map_err(|why| format!("no configuration: none in kubeconfig {path:?}; {why}").into())
 }
 
-/// Unlike client-go, which merges several.
+/// client-go would merge several files.
 fn single_path(list: &OsStr) -> Result<PathBuf> {
     let paths: Vec<_> = split_paths(list).filter(|path| !path.as_os_str().is_empty()).collect();
     match &*paths {
@@ -93,13 +93,13 @@ fn single_path(list: &OsStr) -> Result<PathBuf> {
     }
 }
 
-/// Reads exactly this file, and those beside it that it names. Without configuration in it there is
-/// nowhere else to look, unlike client-go: a client of the hub must not end up at its own cluster.
+/// Reads this file, and the files beside it that it names. Unlike client-go, an empty file is an error: a client of the
+/// hub must not end up at its own cluster.
 pub fn from_file(path: &Path) -> Result<ClusterConfig> {
     settled(path, || only(&existing(path, NamedFiles::Beside)?, None))
 }
 
-/// As [`from_file`], with the hub.
+/// Like [`from_file`], and also returns the hub.
 pub fn hub_from_file(path: &Path) -> Result<(Hub, ClusterConfig)> {
     settled(path, || {
         let document = existing(path, NamedFiles::Beside)?;
@@ -107,17 +107,15 @@ pub fn hub_from_file(path: &Path) -> Result<(Hub, ClusterConfig)> {
     })
 }
 
-/// Reads the key `kubeconfig` of the Secret `name`. A file name in it means the key of that name: OCM
-/// writes `tls.crt`, and copies a CA path from another place. From the disk it reads nothing but the
-/// authority of the pod's own cluster, if that is named and is not a key: the kubeconfig of a hub that
-/// manages itself has it.
+/// Reads the key `kubeconfig` of the Secret `name`. A file name in it refers to the key of that name: OCM writes
+/// `tls.crt`, and copies a CA path from another machine. The only file read from disk is the CA of the pod's own
+/// cluster, which the kubeconfig of a self-managed hub names.
 pub fn from_secret(name: &str, data: &Data) -> Result<ClusterConfig> {
     only(&Kubeconfig::of_secret(name, data)?, None)
 }
 
-/// Checks the key `kubeconfig` of the Secret `name` for programs that only pass it on: it parses, it names
-/// a server, and the other keys that it names are there and fit. Other credentials of its readers, such as
-/// `exec` or files of their own, are not checked.
+/// Checks the key `kubeconfig` of the Secret `name` for programs that only pass it on: it parses, names a server, and
+/// the other keys that it names exist and match. Credentials outside the Secret, such as `exec`, are not checked.
 pub fn check_secret(name: &str, data: &Data) -> Result<()> {
     let document = Kubeconfig::of_secret(name, data)?;
     let context = document.context()?;
@@ -129,7 +127,7 @@ pub fn check_secret(name: &str, data: &Data) -> Result<()> {
     user::check(&document.user(&context.user)?)
 }
 
-/// The program's namespace: `flag`, else POD_NAMESPACE, else that of the service account
+/// The program's namespace: `flag`, else POD_NAMESPACE, else the service account's
 /// (clientcmd/client_config.go:646-661).
 pub fn own_namespace(flag: Option<&str>, env: &Env<'_>) -> Option<String> {
     let given = flag.map(str::to_owned).or_else(|| env.text("POD_NAMESPACE"));
@@ -170,8 +168,8 @@ fn service_url(env: &Env<'_>) -> Option<String> {
     server_url(&format!("https://{host}:{}", env.text("KUBERNETES_SERVICE_PORT")?))
 }
 
-/// Reads a set of files that the link `..data` next to `path` swaps as a whole, as in volumes (kubelet
-/// `pkg/volume/util/atomic_writer.go`); it reads again after a swap. Nobody swaps it twice in a moment.
+/// Reads files of a volume, which kubelet updates by swapping the link `..data` (`pkg/volume/util/atomic_writer.go`).
+/// Reads once more if the link changed meanwhile, so that the files belong together.
 fn settled<T>(path: &Path, read: impl Fn() -> Result<T>) -> Result<T> {
     let version = || fs::read_link(path.with_file_name("..data")).ok();
     let (before, content) = (version(), read());
@@ -187,8 +185,8 @@ fn only(document: &Kubeconfig<'_>, master: Option<&str>) -> Result<ClusterConfig
     resolve(document, master)?.ok_or_else(|| document.nothing())
 }
 
-/// Reads only the entries of the current context. `None` means that there is no cluster to talk to, which
-/// client-go distinguishes from a wrong one (client_config.go:459-478).
+/// Resolves the current context. `None` means that it has no cluster, which client-go distinguishes from an invalid one
+/// (client_config.go:459-478).
 fn resolve(document: &Kubeconfig<'_>, master: Option<&str>) -> Result<Option<ClusterConfig>> {
     let Context { cluster, user, namespace } = document.context()?;
     let cluster = match document.cluster(&cluster)? {
@@ -207,11 +205,11 @@ fn resolve(document: &Kubeconfig<'_>, master: Option<&str>) -> Result<Option<Clu
         proxy: cluster::proxy(&cluster)?,
         namespace: Some(namespace).filter(|name| !name.is_empty()),
     };
-    // Without TLS neither the CA nor the credentials are used (client_config.go:220-241).
+    // client-go uses neither CA nor credentials without TLS (client_config.go:220-241).
     if config.server.starts_with("https:") {
         config.trust = cluster::trust(&cluster)?;
         (config.auth, config.identity) = user::credentials(&user)?;
-        // The name belongs to the server that `master` replaces (client_config.go:584-590).
+        // The name belongs to the server that `master` overrides (client_config.go:584-590).
         let name = Some(cluster.value.tls_server_name);
         config.server_name = name.filter(|name| master.is_none() && !name.is_empty());
     }

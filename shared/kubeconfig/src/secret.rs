@@ -8,7 +8,7 @@ use zeroize::Zeroizing;
 
 use crate::config::{ConfigError, Result};
 
-/// Keys and values; these are overwritten when they are no longer used.
+/// Keys and values, which are zeroed on drop.
 pub type Data = BTreeMap<String, Zeroizing<Vec<u8>>>;
 
 pub fn data(secret: &Value) -> Result<Data> {
@@ -18,7 +18,7 @@ pub fn data(secret: &Value) -> Result<Data> {
     entries.map(|(key, value)| Ok((key.clone(), decode(&name, key, value)?))).collect()
 }
 
-/// The decoded value of `key` of the Secret `name`. An error names a key whose value is not base64.
+/// The decoded value of `key` of the Secret `name`; the error names the key, never the value.
 pub fn decode(name: &str, key: &str, value: &Value) -> Result<Zeroizing<Vec<u8>>> {
     let value = value.as_str().and_then(|value| BASE64_STANDARD.decode(value).ok());
     let unreadable = || ConfigError::from(format!("key {key} of {name} is not base64"));

@@ -15,7 +15,7 @@ use crate::{
     document::{AuthInfo, Entry},
 };
 
-/// Token and client certificate. Programs are not run: `exec` is refused where client-go would run it
+/// Token and client certificate. `exec` is an error where client-go would run the program
 /// (plugin/pkg/client/auth/exec/exec.go:320).
 pub(crate) fn credentials(user: &Entry<'_, AuthInfo>) -> Result<(Auth, Option<KeyPair>)> {
     let (auth, identity) = (auth(user)?, identity(user)?);
@@ -30,7 +30,7 @@ pub(crate) fn credentials(user: &Entry<'_, AuthInfo>) -> Result<(Auth, Option<Ke
     Ok((auth, identity))
 }
 
-/// Without these fields a request would act as somebody else.
+/// Ignoring one of these fields would send requests as another user.
 const UNSUPPORTED: [&str; 7] =
     ["as", "as-uid", "as-groups", "as-user-extra", "auth-provider", "username", "password"];
 
@@ -41,14 +41,14 @@ pub(crate) fn check_supported(user: &Entry<'_, AuthInfo>) -> Result<()> {
     }
 }
 
-/// Checks that the credentials that the user names itself are there and fit.
+/// Checks that the token, certificate and key that the user names exist and match.
 pub(crate) fn check(user: &Entry<'_, AuthInfo>) -> Result<()> {
     auth(user)?;
     identity(user).map(drop)
 }
 
-/// A file wins over a token beside it, which serves while the file cannot be read (transport/round_trippers.go,
-/// bearerAuthRoundTripper).
+/// A token file takes precedence over an inline token, which is the fallback if the file cannot be read
+/// (transport/round_trippers.go, bearerAuthRoundTripper).
 fn auth(user: &Entry<'_, AuthInfo>) -> Result<Auth> {
     let AuthInfo { token, token_file, .. } = &user.value;
     let inline = || (!token.is_empty()).then(|| Auth::Token(token.clone().into()));
@@ -81,13 +81,13 @@ fn identity(user: &Entry<'_, AuthInfo>) -> Result<Option<KeyPair>> {
     Ok(Some(KeyPair { certificate: mem::take(&mut certificate), key }))
 }
 
-/// Checks a pair as [`certified_key`] does.
+/// Checks that a certificate and a key match, see [`certified_key`].
 pub fn check_pair(certificate: &[u8], key: &[u8]) -> result::Result<(), &'static str> {
     certified_key(certificate, key).map(drop)
 }
 
-/// The pair of `certificate`, a PEM chain with the leaf first, and the PEM `key`, if they belong together. The error is
-/// a predicate about their source.
+/// Combines `certificate`, a PEM chain with the leaf first, and the PEM `key`. The error is a predicate about their
+/// source.
 pub fn certified_key(certificate: &[u8], key: &[u8]) -> result::Result<CertifiedKey, &'static str> {
     let chain: result::Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificate).collect();
     let chain = chain.ok().filter(|chain| !chain.is_empty());
@@ -105,7 +105,7 @@ pub fn certified_key(certificate: &[u8], key: &[u8]) -> result::Result<Certified
         Err(rustls::Error::InvalidCertificate(CertificateError::BadEncoding)) => {
             Err("has a client-certificate that cannot be read")
         }
-        // A certificate that webpki does not know, such as X.509 v1, is left to the connection.
+        // webpki cannot parse every certificate that servers accept, such as X.509 v1: the server decides.
         _ => Ok(pair),
     }
 }

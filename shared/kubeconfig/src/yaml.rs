@@ -1,23 +1,23 @@
-//! YAML of peers, and with it JSON, read within a budget of memory and so of time.
+//! YAML from peers, and with it JSON, parsed within a budget that bounds memory and time.
 
 use std::borrow::Cow;
 
 use granit_parser::{Event, Parser, ScalarStyle, StrInput};
 use serde_json::{Map, Value};
 
-/// Some 1,000 clusters, contexts and users, or one large authority.
+/// Room for 1,000 clusters, contexts and users, or one large authority.
 const MAX_MEMORY: usize = 3 << 20;
-/// Nothing that people write is nested deeper.
+/// Deeper than any kubeconfig.
 const MAX_DEPTH: usize = 64;
 
-/// Charged for each event, which takes time too. Three of them, the least that a map with an entry has, cover its
-/// `BTreeMap`, whose first node has room for eleven entries; one covers an item of a list with room for twice as many.
+/// The charge for each event. A map with one entry has at least three events, which cover the first node of its
+/// `BTreeMap` (eleven entries). One event covers a list item and the spare capacity of its `Vec`.
 const EVENT: usize = 240;
 
 const UNUSUAL: &str = "is not one YAML document of maps, lists and texts, without tags, anchors, aliases and directives";
 
-/// Parses the text of a kubeconfig, YAML 1.2 without tags, anchors and directives. Entries that are null are absent.
-/// The error, a predicate, has only the place: a parser's own words may quote a credential.
+/// Parses a kubeconfig: YAML 1.2 without tags, anchors and directives. Null entries are dropped. The error is a
+/// predicate with the position only: the parser's own message may quote a credential.
 pub fn parse(bytes: &[u8]) -> Result<Value, String> {
     let text = str::from_utf8(bytes).map_err(|_| "is not UTF-8")?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -41,7 +41,7 @@ pub fn parse(bytes: &[u8]) -> Result<Value, String> {
 
 struct Reader<'a> {
     parser: Parser<'a, StrInput<'a>>,
-    /// What is left of the budget. Memory is charged before it is taken.
+    /// The rest of the budget, charged before memory is allocated.
     left: usize,
 }
 
@@ -97,7 +97,7 @@ impl<'a> Reader<'a> {
         loop {
             let key = match self.event()? {
                 Event::MappingEnd => return Ok(Value::Object(map)),
-                // A text, even if it looks like something else.
+                // A key is text, even if it looks like a number.
                 Event::Scalar(text, _, 0, None) => {
                     self.charge_text(&text)?;
                     text.into_owned()
@@ -113,23 +113,23 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The value of a scalar, if plain one of the core schema (YAML 1.2.2, 10.3.2).
+/// The value of a scalar; plain scalars follow the core schema (YAML 1.2.2, 10.3.2).
 fn scalar(text: &str, style: ScalarStyle) -> Value {
     match text {
         _ if style != ScalarStyle::Plain => text.into(),
         "" | "~" | "null" | "Null" | "NULL" => Value::Null,
         "true" | "True" | "TRUE" => true.into(),
         "false" | "False" | "FALSE" => false.into(),
-        // A number is what JSON calls one: no field that counts is a number.
+        // JSON numbers only: no field that is used is a number.
         text => serde_json::from_str(text).map_or_else(|_| text.into(), Value::Number),
     }
 }
 
-/// Texts that YAML 1.1, which Go reads, takes for other values (yaml.org/type/bool, null).
+/// Plain scalars that YAML 1.1, and so Go, reads as booleans or null (yaml.org/type/bool, null).
 const WORDS: [&str; 10] = ["y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan"];
 
-/// A text for YAML: plain if it cannot be taken for another value, else as in JSON. A text that begins with a digit
-/// might be a number or a time of YAML 1.1.
+/// Formats a YAML string: plain if it is unambiguous, else quoted as in JSON. Text that begins with a digit is quoted:
+/// it may be a number or a time in YAML 1.1.
 pub fn quoted(text: &str) -> Cow<'_, str> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=+@ ".contains(c);
     let is_word = WORDS.iter().any(|word| word.eq_ignore_ascii_case(text));
