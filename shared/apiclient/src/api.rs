@@ -1,11 +1,11 @@
-//! Typed Kubernetes objects: the fields that the programs use. Objects that are written back keep all others, too.
+//! Typed Kubernetes objects with the fields that the programs use. Types that are written back keep all other fields.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
-/// `object` as a `T`; `None` if it has another shape. The reason would quote it, and it may hold a secret.
+/// Converts `object` to a `T`; `None` if it has another shape. serde's error could quote a secret.
 pub fn parse<T: DeserializeOwned>(object: Value) -> Option<T> {
     serde_json::from_value(object).ok()
 }
@@ -108,7 +108,7 @@ pub struct ClusterClaimSpec {
     pub value: String,
 }
 
-/// Metadata alone: PartialObjectMetadata, and a Namespace to create.
+/// Metadata only; also a Namespace to create.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PartialObjectMetadata {

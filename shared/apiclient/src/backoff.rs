@@ -1,4 +1,4 @@
-//! Backoff after failures: the wait before the next attempt, and the choice of failures to log.
+//! Backoff: the wait after a failure, and which failures to log.
 
 use std::{
     mem::{Discriminant, discriminant},
@@ -9,9 +9,9 @@ use log::Level;
 
 use crate::{error::Error, log_line::seconds, log_object, resource::Target};
 
-/// The wait after the first failure is drawn from up to this, then doubled.
+/// The upper bound of the wait after the first failure; it doubles with each failure.
 const INITIAL_WAIT: Duration = Duration::from_secs(1);
-/// A failure that lasts is logged again after this.
+/// A persistent failure is logged again after this.
 const REMINDER_INTERVAL: Duration = Duration::from_secs(600);
 
 #[derive(Debug)]
@@ -20,14 +20,14 @@ pub struct Backoff {
     /// The longest Retry-After that is honored.
     pause: Duration,
     failures: u32,
-    /// Kinds of failure that were logged, and when.
+    /// The kinds of failure that were logged, and when.
     logged: Vec<(Discriminant<Error>, Instant)>,
 }
 
 #[derive(Debug, PartialEq)]
 pub struct Retry {
     pub wait: Duration,
-    /// The first of its kind, or a reminder: log it.
+    /// It is the first failure of its kind, or due for a reminder.
     pub should_log: bool,
 }
 
@@ -52,18 +52,16 @@ impl Backoff {
         Self { cap, pause: cap, failures: 0, logged: Vec::new() }
     }
 
-    /// Obeys a Retry-After up to `pause`: as much as the job tolerates, as the answer may be that of a
-    /// gateway.
+    /// Caps Retry-After at `pause`: the answer may come from a gateway.
     #[must_use]
     pub const fn honoring(mut self, pause: Duration) -> Self {
         self.pause = pause;
         self
     }
 
-    /// Counts a failure and draws the wait: full jitter, from nothing to 1 s, 2 s, 4 s … `cap`, so
-    /// that a fleet that failed together does not return together
-    /// (<https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/>); on top of the
-    /// server's Retry-After where it named one. `random` is uniform in [0, 1).
+    /// Counts a failure and draws the wait with full jitter, from 0 to 1 s, 2 s, 4 s … `cap`: a fleet that failed
+    /// together must not return together (<https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/>).
+    /// The server's Retry-After is added. `random` is uniform in [0, 1).
     pub fn failed(&mut self, error: &Error, now: Instant, random: f64) -> Retry {
         let kind = discriminant(error);
         self.logged.retain(|(_, at)| now < *at + REMINDER_INTERVAL);
@@ -76,14 +74,14 @@ impl Backoff {
         Retry { wait, should_log }
     }
 
-    /// Counts an attempt that left something to do, and draws the wait as for a failure.
+    /// Counts an incomplete attempt, and draws the wait as after a failure.
     pub fn left_undone(&mut self, random: f64) -> Duration {
         let ceiling = INITIAL_WAIT.saturating_mul(1 << self.failures.min(16)).min(self.cap);
         self.failures = self.failures.saturating_add(1);
         ceiling.mul_f64(random)
     }
 
-    /// Returns to normal, and returns the number of failures.
+    /// Resets, and returns the number of failures before.
     pub fn succeeded(&mut self) -> u32 {
         self.logged.clear();
         std::mem::take(&mut self.failures)

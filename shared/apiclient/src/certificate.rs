@@ -15,7 +15,7 @@ pub struct X509Certificate {
     pub common_name: String,
     /// Its groups, sorted.
     pub organizations: Vec<String>,
-    /// Organizational units, sorted; without a meaning for an API server.
+    /// Organizational units, sorted; API servers ignore them.
     pub units: Vec<String>,
     pub not_before: SystemTime,
     pub not_after: SystemTime,
@@ -25,8 +25,7 @@ const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
 const ORGANIZATION: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.10");
 const UNIT: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.11");
 
-/// All certificates in `pem`, in order; other items between them are skipped. An error is the predicate of a sentence
-/// about `pem`.
+/// All certificates in `pem`, in order; other items are skipped. The error is a predicate about `pem`.
 pub fn chain(pem: &[u8]) -> Result<Vec<X509Certificate>, &'static str> {
     let chain = CertificateDer::pem_slice_iter(pem)
         .map(|der| read(&der.map_err(|_| "holds PEM that cannot be read")?))
@@ -34,7 +33,7 @@ pub fn chain(pem: &[u8]) -> Result<Vec<X509Certificate>, &'static str> {
     if chain.is_empty() { Err("holds no certificate") } else { Ok(chain) }
 }
 
-/// The end of the validity of the first certificate in `pem`.
+/// The notAfter of the first certificate in `pem`.
 pub fn expiry(pem: &[u8]) -> Option<SystemTime> {
     let der = CertificateDer::from_pem_slice(pem).ok()?;
     Some(read(&der).ok()?.not_after)
@@ -54,7 +53,7 @@ fn read(der: &[u8]) -> Result<X509Certificate, &'static str> {
         parts
     };
     Ok(X509Certificate {
-        // The last one counts in Go (crypto/x509/pkix, FillFromRDNSequence).
+        // Go takes the last one (crypto/x509/pkix, FillFromRDNSequence).
         common_name: parts(COMMON_NAME).pop().unwrap_or_default(),
         organizations: sorted(ORGANIZATION),
         units: sorted(UNIT),
@@ -63,7 +62,7 @@ fn read(der: &[u8]) -> Result<X509Certificate, &'static str> {
     })
 }
 
-/// Directory strings that anybody uses are UTF-8, or ASCII under another tag.
+/// In practice, directory strings are UTF-8, or ASCII under another tag.
 fn text(part: &AttributeTypeAndValue) -> Option<String> {
     str::from_utf8(part.value.value()).ok().map(str::to_owned)
 }

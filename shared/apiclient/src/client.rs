@@ -1,4 +1,4 @@
-//! REST client for one API server, with an identity that may change under way, bounded in time and size.
+//! REST client for one API server: every request is bounded in time and size, and credentials can rotate.
 
 mod counts;
 pub(crate) mod dial;
@@ -42,18 +42,18 @@ pub use crate::client::request::{Patch, Preconditions, Propagation};
 
 pub type Load = Box<dyn Fn() -> Result<ClusterConfig> + Send + Sync>;
 
-/// The occasions on which credentials are loaded again.
+/// When credentials are reloaded.
 pub enum Reload {
     /// Never: the owner of the client calls [`Client::swap`].
     Never,
-    /// Once after a 401 of the server.
+    /// Once after the server's 401.
     WhenRefused(Load),
-    /// As files: also before a request, when the last read was long ago.
+    /// After a 401, and before a request if the last read was long ago.
     FromFiles(Load),
 }
 
-/// A client for one API server. Cheap to clone; clones share everything but the limits of the handle. A request
-/// holds no lock while it waits.
+/// A client for one API server. It is cheap to clone: clones share all except their limits. No lock is held during a
+/// request.
 #[derive(Clone)]
 pub struct Client {
     inner: Arc<Inner>,
@@ -75,18 +75,18 @@ struct Inner {
     requests: RequestMetrics,
 }
 
-/// A server's clock, by the dates of its answers.
+/// A server's clock, from the Date headers of its answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerClock {
     /// In seconds.
     pub ahead: i64,
-    /// The time in the last of the answers.
+    /// The time in the last answer.
     pub time: SystemTime,
-    /// When it came.
+    /// When that answer arrived.
     pub last: Instant,
 }
 
-/// A span of 401 answers from the server itself.
+/// A series of 401 answers of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused {
     pub since: Instant,
@@ -97,7 +97,7 @@ static GENERATIONS: AtomicU64 = AtomicU64::new(0);
 
 struct State {
     transport: Transport,
-    /// Its number among all identities, by which a request knows whether a change of identity cut it off.
+    /// The number of the identity, unique in the process: a request detects that the identity changed meanwhile.
     generation: u64,
     next_reload: Instant,
     clock: Option<ServerClock>,
@@ -107,7 +107,7 @@ struct State {
 }
 
 impl Client {
-    /// A client for `config`; `name` is that of the server in messages ("the hub").
+    /// A client for `config`; messages call the server `name` ("the hub").
     pub fn new(
         name: &str,
         config: ClusterConfig,
@@ -117,7 +117,7 @@ impl Client {
         Self::counting(name, config, reload, timeouts, RequestMetrics::default())
     }
 
-    /// A client that adds to the request counts of earlier ones.
+    /// Like [`Client::new`], and continues the request counts of an earlier client.
     pub fn counting(
         name: &str,
         config: ClusterConfig,
@@ -151,8 +151,8 @@ impl Client {
         Self { timeout: Some(timeout), ..self.clone() }
     }
 
-    /// A handle whose writes have this field manager, and whose reads keep `managedFields`; without one, the
-    /// server takes the program's name.
+    /// A handle whose writes name this field manager, and whose reads keep `managedFields`. By default, the server
+    /// derives the manager from the program's name.
     #[must_use]
     pub fn managing_as(&self, field_manager: &'static str) -> Self {
         Self { field_manager, ..self.clone() }
@@ -168,7 +168,7 @@ impl Client {
         self.object(&ApiRequest::get(*target))
     }
 
-    /// Never repeated, as a first attempt that was cut off may have created the object.
+    /// Never repeated: an attempt that was cut off may have created the object.
     pub fn create(&self, target: &Target<'_>, object: &Value) -> Result<Value> {
         let target = if target.subresource.is_some() { *target } else { target.siblings() };
         self.write(ApiRequest::write(Method::POST, target, JSON, object, false))
@@ -184,7 +184,7 @@ impl Client {
         self.typed(target, self.get(target)?)
     }
 
-    /// Creates an object without a resourceVersion, and replaces any other.
+    /// Creates an object without a resourceVersion; replaces one with a resourceVersion.
     pub fn write_typed<T>(&self, target: &Target<'_>, object: &T) -> Result<T>
     where
         T: Serialize + DeserializeOwned,
@@ -212,13 +212,13 @@ impl Client {
         force: bool,
     ) -> Result<Value> {
         let query = format!("fieldManager={}&force={force}", encoded(field_manager));
-        // Twice does no harm.
+        // Apply is idempotent.
         let repeatable = true;
         let request = ApiRequest::patch(*target, Patch::Apply, object);
         self.object(&ApiRequest { query, repeatable, ..request })
     }
 
-    /// Deletes an object if `preconditions` hold, or begins to: it may wait for finalizers and dependents.
+    /// Deletes an object if `preconditions` hold. It may stay until finalizers and dependents are gone.
     pub fn delete(
         &self,
         target: &Target<'_>,
@@ -228,19 +228,18 @@ impl Client {
         self.json(&ApiRequest::delete(*target, propagation, preconditions)).map(drop)
     }
 
-    /// Reads a path that is not a resource and answers with JSON, such as a discovery document.
+    /// Reads JSON from a path that is not a resource, such as a discovery document.
     pub fn document(&self, path: &str) -> Result<Value> {
         self.json(&ApiRequest::text(path))
     }
 
-    /// Reads a path such as `/livez`: the code of the answer, success or not, and its text.
+    /// Reads text from a path such as `/livez`; returns any status code with the body.
     pub fn text(&self, path: &str) -> Result<(u16, String)> {
         self.read_text(&ApiRequest::text(path))
     }
 
-    /// Uses another identity or server from the next request on. Old connections are closed, also those of
-    /// running watches, so that they come back with the new identity. `false` if `config` is in use
-    /// already; on an error the old identity stays.
+    /// Switches to another identity or server. Old connections are closed, so that running watches resume with the new
+    /// identity. Returns `false` if `config` is already in use; after an error the old identity stays.
     pub fn swap(&self, config: ClusterConfig) -> Result<bool> {
         let mut state = self.state();
         if state.transport.config == config {
@@ -257,23 +256,23 @@ impl Client {
         Ok(true)
     }
 
-    /// The number of the identity; each identity of each client has its own.
+    /// The number of the identity, unique in the process.
     pub fn generation(&self) -> u64 {
         self.state().generation
     }
 
-    /// The span of the server's 401 answers to this identity, if the last answer was one. Only a Status of
-    /// the server counts: a gateway's refusal says nothing about the credential.
+    /// The current series of 401 answers to this identity. Only answers with a Status count: a gateway's refusal says
+    /// nothing about the credential.
     pub fn refused(&self) -> Option<Refused> {
         self.state().refused
     }
 
-    /// The time of the last byte of a successful answer or of a watch event.
+    /// When the last byte of a successful answer or watch event arrived.
     pub fn heard(&self) -> Option<Instant> {
         self.state().heard
     }
 
-    /// Ends all requests of this client, watches among them; a later request would connect anew.
+    /// Ends all requests of this client, including watches. A later request would reconnect.
     pub fn close(&self) {
         let agent = self.state().transport.agent.clone();
         agent.shutdown();
@@ -283,8 +282,7 @@ impl Client {
         self.state().transport.config.clone()
     }
 
-    /// The server's clock, once an answer has its date. An answer that is not JSON may be a
-    /// gateway's, and is ignored.
+    /// The server's clock, once an answer has a Date. Only JSON answers count: others may come from a gateway.
     pub fn clock(&self) -> Option<ServerClock> {
         self.state().clock
     }

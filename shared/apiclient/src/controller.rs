@@ -4,11 +4,11 @@ use std::time::Instant;
 
 use crate::stop::Stop;
 
-/// Calls `reconcile` until it returns `None` or `stop` is raised. It returns when it is due if nothing changes; a wake
-/// of `stop` is a change.
+/// Calls `reconcile` until it returns `None` or `stop` is raised. `reconcile` returns when it is due without a change;
+/// [`Stop::wake`] reports a change.
 pub fn run(stop: &Stop, mut reconcile: impl FnMut() -> Option<Instant>) {
     loop {
-        // Read first, so that no change during `reconcile` is missed.
+        // Before `reconcile`, so that no change during it is missed.
         let seen = stop.wakes();
         let Some(due) = reconcile() else { return };
         if stop.wait_for_change(seen, due.min(Instant::now() + Stop::SLICE)) {

@@ -1,4 +1,4 @@
-//! Discovery: the groups, versions and kinds that a server serves.
+//! Discovery of the versions and resources that a server serves.
 
 use serde_json::Value;
 
@@ -16,7 +16,7 @@ pub struct ApiResource {
     pub status: bool,
 }
 
-/// The kinds of a version that allow all of these verbs.
+/// The resources of a version that allow all of these verbs.
 pub fn resources(
     client: &Client,
     group: &str,
@@ -49,7 +49,7 @@ fn listed(list: &Value, group: &str, version: &str, verbs: &[&str]) -> Vec<ApiRe
     resources.collect()
 }
 
-/// Reads a document that has to be of `kind`, such as `APIGroup`.
+/// Reads a document, which must be of `kind`, such as `APIGroup`.
 pub fn document(client: &Client, path: &str, kind: &str) -> Result<Value> {
     let document = client.document(path)?;
     if document["kind"] == kind {
@@ -59,7 +59,7 @@ pub fn document(client: &Client, path: &str, kind: &str) -> Result<Value> {
     Err(Error::BadPeer(format!("get {path} on {server}: the answer is not an {kind}")))
 }
 
-/// The versions that an APIGroup lists, the preferred one first: a kind may exist in another one only.
+/// The versions of an APIGroup, the preferred one first: a kind may exist only in another one.
 pub fn versions(group: &Value) -> Vec<String> {
     let listed = group["versions"].as_array().into_iter().flatten();
     let mut versions: Vec<String> = Vec::new();

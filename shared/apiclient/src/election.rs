@@ -1,7 +1,5 @@
-//! Candidate of a leader election by client-go's rules (client-go `tools/leaderelection/leaderelection.go`):
-//! only local observations count, never the other's clock.
-//!
-//! As there, a write that began before leadership was lost may still land.
+//! Leader election by client-go's rules (`tools/leaderelection/leaderelection.go`): a candidate trusts its own clock,
+//! never another's timestamps. As there, a write that began before leadership was lost may still land.
 
 use std::{
     fs,
@@ -20,14 +18,14 @@ use crate::{
 /// The times of an election: LeaseDuration, RenewDeadline and RetryPeriod in client-go.
 #[derive(Clone, Copy, Debug)]
 pub struct ElectionTiming {
-    /// The wait of other candidates after the last change that they saw.
+    /// How long other candidates wait after the last change that they observed.
     pub lease: Duration,
-    /// The leader gives up after this time without success.
+    /// How long the leader keeps trying to renew before it gives up.
     pub renew: Duration,
     pub retry: Duration,
 }
 
-/// client-go's JitterFactor: candidates that wait may come this much later.
+/// client-go's JitterFactor: up to this multiple of the retry period is added to a candidate's wait.
 pub const JITTER: f64 = 1.2;
 
 /// client-go's defaults, as controller-runtime uses them.
@@ -41,7 +39,7 @@ pub const TIMING: ElectionTiming = ElectionTiming {
 pub struct Candidate {
     identity: String,
     timing: ElectionTiming,
-    /// The Lease as last seen, and when its spec last changed.
+    /// The Lease as last observed, and when its spec last changed.
     seen: Option<(Lease, Instant)>,
     renewed: Option<Instant>,
 }
@@ -51,7 +49,7 @@ impl Candidate {
         Self { identity, timing, seen: None, renewed: None }
     }
 
-    /// Until when this candidate is certain to lead, if its last attempt left it in the lead.
+    /// Until when this candidate certainly leads; `None` if its last attempt lost the lead.
     pub fn leads_until(&self) -> Option<Instant> {
         self.renewed.map(|renewed| renewed + self.timing.renew)
     }
@@ -69,8 +67,8 @@ impl Candidate {
         seen.and_then(|(lease, _)| lease.spec.holder_identity.as_deref()).unwrap_or_default()
     }
 
-    /// Tries once to acquire the Lease or to renew it. A request should take at most half of [`ElectionTiming::renew`]:
-    /// if it hangs, another one can still keep the lead.
+    /// Tries once to acquire or renew the Lease. The time-out of `client` should be at most half of
+    /// [`ElectionTiming::renew`]: after a request that hangs, another one can still keep the lead.
     pub fn attempt(&mut self, client: &Client, target: &Target<'_>) -> Result<()> {
         let begun = Instant::now();
         let result = self.acquire_or_renew(client, target);
@@ -78,7 +76,7 @@ impl Candidate {
         result.map(drop)
     }
 
-    /// Releases the Lease if it is ours, as client-go's release() does.
+    /// Releases the Lease if it is ours, like client-go's release().
     pub fn release(&self, client: &Client, target: &Target<'_>) -> Result<()> {
         match self.released(SystemTime::now()) {
             Some(lease) => client.write_typed(target, &lease).map(drop),
@@ -86,12 +84,12 @@ impl Candidate {
         }
     }
 
-    /// Returns whether the Lease is ours now. An undisturbed leader renews from memory, with one request: client-go's
+    /// Returns whether the Lease is ours now. A leader renews the Lease that it remembers with one request, client-go's
     /// fast path.
     fn acquire_or_renew(&mut self, client: &Client, target: &Target<'_>) -> Result<bool> {
         if self.renewed.is_some() {
             match self.write_claim(client, target) {
-                // Another writer was faster, or deleted the Lease: read before the next step.
+                // Somebody changed or deleted the Lease: read it below.
                 Err(Error::Conflict(_) | Error::NotFound(_) | Error::AlreadyExists(_)) => {}
                 result => return result,
             }
@@ -110,8 +108,8 @@ impl Candidate {
         Ok(true)
     }
 
-    /// The Lease that acquires or keeps the lead, without a resourceVersion if it is to be created; `None` while
-    /// another candidate leads.
+    /// The Lease to write in order to acquire or keep the lead; it has no resourceVersion if it must be created. `None`
+    /// while another candidate leads.
     fn claim(&self, target: &Target<'_>, now: Instant, wall: SystemTime) -> Option<Lease> {
         if self.follows_until().is_some_and(|until| now < until) {
             return None;
@@ -127,7 +125,7 @@ impl Candidate {
         }
         spec.renew_time = time;
         spec.holder_identity = Some(self.identity.clone());
-        // No less than the leader's own time, or others would take over before it gives up.
+        // Rounded up: others must not take over before the leader gives up.
         spec.lease_duration_seconds = Some(lease::whole_seconds(self.timing.lease));
         let transitions = spec.lease_transitions.unwrap_or(0).max(0);
         spec.lease_transitions = Some(transitions.saturating_add(is_taken.into()));
@@ -143,7 +141,7 @@ impl Candidate {
         Some(lease)
     }
 
-    /// Records the present Lease; only a changed record moves the time of observation.
+    /// Records the Lease; the time of observation moves only if its spec has changed.
     fn observe(&mut self, lease: Option<Lease>, now: Instant) {
         self.seen = lease.map(|lease| match self.seen.take() {
             Some((old, since)) if old.spec == lease.spec => (lease, since),
@@ -151,7 +149,7 @@ impl Candidate {
         });
     }
 
-    /// Records an attempt that began at `begun`. Uncertainty ends leadership only when its time is over.
+    /// Records an attempt that began at `begun`. After an error, the leader stays until its deadline.
     fn record(&mut self, result: &Result<bool>, begun: Instant, now: Instant) {
         match result {
             Ok(leads) => self.renewed = leads.then_some(begun),

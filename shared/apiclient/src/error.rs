@@ -1,5 +1,5 @@
-//! Error type of all crates: one variant for each way to recover. Its text is a sentence that names the object
-//! and never holds a credential.
+//! Error type of all crates: one variant for each way to recover. Its message is a sentence that names the object and
+//! never contains a credential.
 
 use std::{fmt, time::Duration};
 
@@ -7,45 +7,45 @@ use kubeconfig::config::ConfigError;
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Error {
-    /// The object to be created is there already (409 `AlreadyExists`): read it.
+    /// The object to create already exists (409 `AlreadyExists`): read it.
     AlreadyExists(String),
-    /// A kubeconfig, certificate, key or file cannot be used: keep what worked, wait for a change.
+    /// A kubeconfig, certificate, key or file is invalid: keep the old one, wait for a change.
     BadConfig(ConfigError),
-    /// The peer broke the protocol or sent what is not the object asked for: a lost connection.
+    /// The peer violated the protocol, or sent another object than requested: treat it as a lost connection.
     BadPeer(String),
     /// A stale resourceVersion or another uid (409 `Conflict`): read the object again.
     Conflict(String),
-    /// A right is missing (403): back off and say which.
+    /// A permission is missing (403): back off and name it.
     Forbidden(String),
     /// The resourceVersion is too old for the server (410): list again.
     Gone(String),
-    /// The server refuses to change a field that is set once and for all (422): delete the object, or leave it.
+    /// The change concerns an immutable field (422): delete the object, or leave it.
     Immutable(String),
-    /// The server refuses the content (400, 405, 413, 415, 422): the same again would be refused again.
+    /// The server refuses the content (400, 405, 413, 415, 422): a retry would be refused, too.
     Invalid(String),
-    /// Another replica leads, or may do so soon: end the process.
+    /// Another replica leads, or may soon lead: end the process.
     LeadLost(String),
     /// The namespace is being deleted (403 with cause `NamespaceTerminating`): wait.
     NamespaceTerminating(String),
-    /// The server says that this very object does not exist (404 that names it).
+    /// The object does not exist (a 404 that names it).
     NotFound(String),
-    /// 404 that does not name the object: the namespace, kind or path is not served (yet).
+    /// A 404 that does not name the object: the namespace, kind or path is not served (yet).
     NotServed(String),
     /// The server is busy or broken (429, 5xx): try again, not before `retry_after`.
     Unavailable {
         message: String,
         retry_after: Option<Duration>,
-        /// Only this object has to wait: others may be requested.
+        /// The refusal concerns this object only.
         of_object: bool,
     },
-    /// The object costs more memory than it may, and is not read: leave it alone, go on with others.
+    /// The object exceeds its memory limit and is not read: skip it.
     TooLarge(String),
-    /// The server has not seen this resourceVersion (504 with cause `ResourceVersionTooLarge`), as after a
-    /// restore: list again, and believe versions that are older.
+    /// The resourceVersion is newer than the server's (504 with cause `ResourceVersionTooLarge`), as after a restore:
+    /// list again, and accept older versions.
     TooNew(String),
-    /// The credential is not accepted (401): load it anew.
+    /// The credential is refused (401): reload it.
     Unauthorized(String),
-    /// No answer (name, route, TLS, time-out, lost connection): a write may have arrived all the same.
+    /// No answer (DNS, route, TLS, time-out, lost connection): a write may still have succeeded.
     Unreachable(String),
 }
 

@@ -1,4 +1,4 @@
-//! Kubernetes Events: the history of an object, for people who read it with kubectl.
+//! Kubernetes Events, which `kubectl describe` shows.
 
 use std::time::SystemTime;
 
@@ -13,26 +13,25 @@ use crate::{
 
 static EVENTS: Resource = Resource::v1("events.k8s.io", "events", "Event");
 
-/// Notes of more bytes are refused (kubernetes `pkg/apis/core/validation/events.go`, NoteLengthLimit).
+/// The server refuses longer notes, in bytes (kubernetes `pkg/apis/core/validation/events.go`, NoteLengthLimit).
 const MAX_NOTE: usize = 1000;
 
-/// With a dot and 16 digits after it a name is of at most 253 characters.
+/// Room for a dot and 16 digits up to the 253 characters of a name.
 const MAX_NAME: usize = 253 - 17;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventRecord {
     pub controller: &'static str,
-    /// The reason in one word; upstream's if there is one.
+    /// The reason in one word; upstream's if it has one.
     pub reason: &'static str,
     pub note: String,
-    /// Somebody should attend to it.
+    /// Whether a person should act.
     pub warning: bool,
 }
 
 impl EventRecord {
-    /// Writes it to the cluster of `client`, about an object with this uid, by which kubectl describe finds its
-    /// Events. Those about cluster-scoped objects are in the namespace default (client-go `tools/record/event.go`,
-    /// makeEvent).
+    /// Writes the Event about an object with this uid, by which `kubectl describe` finds it. Events about
+    /// cluster-scoped objects go to the namespace `default` (client-go `tools/record/event.go`, makeEvent).
     pub fn write(&self, client: &Client, about: &Target<'_>, uid: Option<&str>) -> Result<()> {
         let Target { resource, namespace, name, .. } = about;
         let target = EVENTS.collection(namespace.unwrap_or("default"));
@@ -50,7 +49,7 @@ impl EventRecord {
             "reportingInstance": self.controller,
             "action": self.reason,
             "reason": self.reason,
-            // What is null is absent.
+            // The server ignores null fields.
             "regarding": {
                 "apiVersion": resource.api_version(),
                 "kind": resource.kind,

@@ -1,4 +1,4 @@
-//! JSON of peers, parsed within a memory budget.
+//! JSON from peers, parsed within a memory budget.
 
 mod tree;
 
@@ -10,14 +10,14 @@ use serde_json::{Deserializer, Map, Value, json};
 use self::tree::{Position, Tree};
 use crate::memory::{Budget, VALUE, entry_cost, text_cost};
 
-/// The value in `bytes`; `None` if it is not JSON, or costs more than `limit` bytes of memory.
+/// Parses `bytes`; `None` if they are not JSON, or exceed `limit` bytes of memory.
 pub fn parse(bytes: &[u8], limit: usize) -> Option<Value> {
     let budget = Budget::new(limit);
     let value = read(&mut reader(bytes, &budget), Tree::any(&budget)).ok()?;
     (!budget.is_exceeded()).then_some(value)
 }
 
-/// The cost of a value in memory, in bytes. Its reader was also charged for what it left out.
+/// The memory that a value occupies, in bytes. Parsing also charged for what it dropped.
 pub fn cost(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 0,
@@ -34,12 +34,12 @@ pub fn cost(value: &Value) -> usize {
     }
 }
 
-/// An object of an API server, as far as it was read.
+/// An object from an API server, whole or in part.
 #[derive(Clone, Debug)]
 pub enum Document {
-    /// All of it, with its `managedFields` only if they were asked for.
+    /// The whole object; `managedFields` only if requested.
     Whole(Value),
-    /// Of an object that costs more than its limit, the names, uid and version in its metadata.
+    /// Names, uid and resourceVersion of an object that exceeds its limit.
     TooLarge(Value),
 }
 
@@ -73,18 +73,18 @@ fn head(object: &Value) -> Value {
     json!({"metadata": head.collect::<Map<_, _>>()})
 }
 
-/// The fields of the metadata that identify an object, and its version.
+/// The metadata fields that identify an object and its version.
 const HEAD: [&str; 4] = ["namespace", "name", "uid", "resourceVersion"];
 
 fn metadata<'a>(object: &'a Value, key: &str) -> &'a str {
     object["metadata"][key].as_str().unwrap_or_default()
 }
 
-/// A longer text cannot name an object (apimachinery `util/validation/validation.go`,
+/// The longest name of an object (apimachinery `util/validation/validation.go`,
 /// DNS1123SubdomainMaxLength).
 pub(crate) const MAX_NAME: usize = 253;
 
-/// Bytes that are counted for a budget. One type for all sources, so that there is one parser in the program.
+/// Bytes that count for a budget. One type for all sources keeps one copy of the parser in a program.
 pub(crate) type Bytes<'a> = BufReader<BudgetReader<'a>>;
 
 pub(crate) struct BudgetReader<'a> {
@@ -92,9 +92,9 @@ pub(crate) struct BudgetReader<'a> {
     budget: &'a Budget,
 }
 
-/// Reads the bytes of a peer or of a file.
+/// Wraps `bytes`, so that reading charges `budget`.
 pub(crate) fn reader<'a>(bytes: impl Read + 'a, budget: &'a Budget) -> Bytes<'a> {
-    // Small: a connection has a buffer of its own beneath.
+    // Small: the connection has its own buffer.
     BufReader::with_capacity(1 << 10, BudgetReader { bytes: Box::new(bytes), budget })
 }
 
@@ -105,7 +105,7 @@ impl Read for BudgetReader<'_> {
     }
 }
 
-/// The next object; of an object that is too large, its head.
+/// Parses an object.
 pub(crate) fn object(
     bytes: &mut Bytes<'_>,
     budget: &Budget,
@@ -115,7 +115,7 @@ pub(crate) fn object(
     Ok(Document::new(object, budget))
 }
 
-/// A list without its items, which go to `each` one by one until it returns `false`: an error.
+/// Parses a list, and passes its items to `each`, one by one. It is an error if `each` returns `false`.
 pub(crate) fn list(
     bytes: &mut Bytes<'_>,
     budget: &Budget,
@@ -124,19 +124,19 @@ pub(crate) fn list(
     read(bytes, Tree { place: Position::List, each, ..Tree::any(budget) })
 }
 
-/// The type of the next event of a watch, and its object: null if it has none.
+/// Parses the next event of a watch: its type, and its object or null.
 pub(crate) fn event(
     bytes: &mut Bytes<'_>,
     budget: &Budget,
 ) -> serde_json::Result<(Value, Document)> {
-    // More events follow.
+    // Without `end`: more events follow.
     let mut json = Deserializer::from_reader(bytes);
     let mut event = Tree { place: Position::Event, ..Tree::any(budget) }.deserialize(&mut json)?;
     let [kind, object] = ["type", "object"].map(|key| event[key].take());
     Ok((kind, Document::new(object, budget)))
 }
 
-/// Reads to the very end, so that the connection can be kept.
+/// Parses to the end of `bytes`, so that the connection can be reused.
 fn read(bytes: &mut Bytes<'_>, tree: Tree<'_>) -> serde_json::Result<Value> {
     let mut json = Deserializer::from_reader(bytes);
     let value = tree.deserialize(&mut json)?;

@@ -1,4 +1,4 @@
-//! Leases: their content, and when one is renewed. The caller sends; no clock but in [`Now::read`].
+//! Lease renewal: content and timing. The caller sends the requests, and passes the time.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -13,17 +13,15 @@ pub fn new(namespace: &str, name: &str) -> Lease {
     Lease { metadata: ObjectMeta::new(Some(namespace), name), spec: LeaseSpec::default() }
 }
 
-/// `duration` as a Lease has it, rounded up.
+/// `duration` in whole seconds, rounded up.
 pub(crate) fn whole_seconds(duration: Duration) -> i32 {
     duration.as_secs_f64().ceil() as i32
 }
 
-/// `lease` as read, renewed: only `renewTime` changes, and the `leaseDurationSeconds` of our `own` Lease. A new one
-/// has its `renewTime` from the start, as readers dereference it (ocm
-/// `pkg/registration/spoke/addon/lease_controller.go:144`).
+/// `lease`, renewed: changes `renewTime`, and `leaseDurationSeconds` of our `own` Lease. Even a new Lease has a
+/// `renewTime`: readers dereference it (ocm `pkg/registration/spoke/addon/lease_controller.go:144`).
 ///
-/// `renewTime` moves forward even when the clock steps back a little; a clock that was set back by more
-/// than `duration` is trusted.
+/// `renewTime` advances even if the clock steps back by less than `duration`.
 pub fn renewed(lease: &Lease, duration: Duration, now: SystemTime, own: bool) -> Lease {
     let previous = lease.spec.renew_time.as_deref().and_then(parse_micro_time);
     let time = match previous {
@@ -53,33 +51,33 @@ impl Now {
     }
 }
 
-/// Renewal of one Lease, once per period.
+/// Renews one Lease, once per period.
 #[derive(Debug)]
 pub struct Renewal {
-    /// Our own Lease, as it is created where there is none. Of a Lease of others only its `renewTime` is ours.
+    /// Our own Lease, which is created if it is missing; `None` if somebody else creates it.
     own: Option<Lease>,
     period: Duration,
-    /// The Lease as last written or read, so that the next renewal reads nothing.
+    /// The Lease as last written or read, which saves a read.
     known: Option<Lease>,
     renewed: Option<Now>,
     not_before: Instant,
     backoff: Backoff,
 }
 
-/// After this many conflicts in a row the next attempt waits.
+/// Conflicts in a row after which an attempt fails.
 const MAX_CONFLICTS: u32 = 3;
 /// The longest wait between two attempts, whatever the period.
 const MAX_WAIT: Duration = Duration::from_secs(60);
 
 impl Renewal {
-    /// Renews `own`, or a Lease that somebody else creates.
+    /// For our `own` Lease, or for one that somebody else creates.
     pub fn new(own: Option<Lease>, period: Duration, now: Instant) -> Self {
         let backoff = Backoff::new(period.min(MAX_WAIT)).honoring(period);
         Self { own, period, known: None, renewed: None, not_before: now, backoff }
     }
 
-    /// When to renew: one period after the last success by either clock, as only the wall clock advances while a
-    /// machine sleeps, and after the wait that follows a failure.
+    /// When to renew: one period after the last success by either clock, and not before the backoff ends. Only the
+    /// wall clock advances while a machine sleeps.
     pub fn due(&self, now: Now) -> Instant {
         let Some(renewed) = self.renewed else { return self.not_before };
         let slept = now.wall.duration_since(renewed.wall).is_ok_and(|past| past >= self.period);
@@ -87,8 +85,8 @@ impl Renewal {
         due.max(self.not_before)
     }
 
-    /// Renews the Lease, in the steady state with one write; `send` writes the Lease that it gets, or else reads it.
-    /// Returns the number of failures before this success.
+    /// Renews the Lease, usually with one write. `send` writes the Lease that it gets, or reads it for `None`. Returns
+    /// the number of failures before this success.
     pub fn renew(
         &mut self,
         now: Now,
@@ -104,10 +102,10 @@ impl Renewal {
             let wanted = renewed(&known, self.period, now.wall, self.own.is_some());
             conflicts += 1;
             match send(Some(&wanted)) {
-                // Another writer was faster, or deleted the Lease.
+                // Somebody changed or deleted the Lease: read it.
                 Err(Error::Conflict(_) | Error::AlreadyExists(_) | Error::NotFound(_))
                     if conflicts < MAX_CONFLICTS => {}
-                // The Lease has hardly changed: a fleet that comes back sends no reads first.
+                // The Lease has probably not changed: after an outage, a fleet must not begin with reads.
                 Err(error @ (Error::Unreachable(_) | Error::Unavailable { .. })) => {
                     self.known = Some(known);
                     return Err(error);
@@ -119,14 +117,14 @@ impl Renewal {
         Ok(self.backoff.succeeded())
     }
 
-    /// Counts a failure: the next attempt comes within the period.
+    /// Counts a failure; the next attempt comes within the period.
     pub fn failed(&mut self, error: &Error, now: Instant) -> Retry {
         let retry = self.backoff.failed(error, now, fastrand::f64());
         self.not_before = now + retry.wait;
         retry
     }
 
-    /// Ends the wait after a failure: new credentials may succeed.
+    /// Ends the backoff: new credentials may succeed.
     pub fn credentials_changed(&mut self, now: Instant) {
         self.not_before = now;
     }

@@ -2,8 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard};
 
-/// Locks `mutex`, also after another thread's panic: its users keep the guarded value consistent at every
-/// moment.
+/// Locks `mutex`, even after another thread's panic: the guarded values are consistent at all times.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|e| e.into_inner())
 }

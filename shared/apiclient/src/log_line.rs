@@ -1,9 +1,9 @@
-//! Log lines about objects, and text of others in them.
+//! Log lines about objects, and untrusted text in them.
 
 use std::time::Duration;
 
-/// A log line about an object or a collection: kind, namespace and name of the [`Target`](apiclient::resource::Target)
-/// come first.
+/// Logs a line about an object or a collection, which begins with kind, namespace and name of the
+/// [`Target`](crate::resource::Target).
 ///
 /// ```ignore
 /// log_object!(Level::Warn, target, error:% = error; "lease renewal failed");
@@ -23,7 +23,7 @@ macro_rules! log_object {
     }};
 }
 
-/// A time as log lines have it: in seconds, to the millisecond.
+/// A duration for a log line: in seconds, to the millisecond.
 pub fn seconds(time: Duration) -> f64 {
     time.as_millis() as f64 / 1000.0
 }
@@ -33,8 +33,8 @@ pub fn printable(text: &str, limit: usize) -> String {
     text.chars().take(limit).map(|c| if c.is_control() || is_hidden(c) { ' ' } else { c }).collect()
 }
 
-/// Returns whether a character ends a line, turns the order of others round or is not seen at all (Unicode 16,
-/// general categories Cf, Zl and Zp, in the planes that text uses).
+/// Returns whether a character is invisible, breaks a line or reverses text (Unicode 16, general categories Cf, Zl and
+/// Zp, in the planes that text uses).
 fn is_hidden(c: char) -> bool {
     matches!(c,
         '\u{ad}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}' | '\u{180e}'

@@ -1,5 +1,5 @@
-//! Memory budgets for documents of peers, charged while they are built: none costs more than its budget,
-//! whatever its shape.
+//! Memory budgets for documents from peers, charged while they are parsed: whatever its shape, no document exceeds its
+//! budget.
 
 use std::{
     cell::{Cell, RefCell},
@@ -10,23 +10,23 @@ use std::{
 
 use crate::lock::lock;
 
-/// A `serde_json::Value`.
+/// The size of a `serde_json::Value`.
 pub const VALUE: usize = 32;
-/// Entries in a node of a `BTreeMap`.
+/// The capacity of a `BTreeMap` node, in entries.
 const NODE: usize = 11;
-/// A map with one entry: a node with room for [`NODE`] entries of 56 bytes.
+/// The cost of a first entry: a node with room for [`NODE`] entries of 56 bytes.
 const FIRST_ENTRY: usize = 672;
-/// An entry beyond the first node: nodes are half empty at worst, and one in seven has nodes below.
+/// The cost of an entry beyond the first node: nodes are half empty at worst, and one in seven is internal.
 const FURTHER_ENTRY: usize = 160;
-/// The least that an allocation takes.
+/// The smallest allocation.
 const ALLOCATION: usize = 16;
 
-/// The cost of a text of `length` bytes, as the allocator rounds it up.
+/// The cost of a text of `length` bytes; the allocator rounds it up.
 pub const fn text_cost(length: usize) -> usize {
     if length == 0 { 0 } else { ALLOCATION + length + length / 4 }
 }
 
-/// The cost of the next entry of a map that has `entries`.
+/// The cost of another entry in a map of `entries`.
 pub const fn entry_cost(entries: usize) -> usize {
     match entries {
         0 => FIRST_ENTRY,
@@ -35,29 +35,30 @@ pub const fn entry_cost(entries: usize) -> usize {
     }
 }
 
-/// The time limit for a document from its first byte to its last: 3 MiB pass in this time at 1.3 Mbit/s.
+/// The time limit for a document: enough for 3 MiB at 1.3 Mbit/s.
 const READ_TIMEOUT: Duration = Duration::from_secs(20);
-/// The size limit of an object: kube-apiserver accepts no request above 3 MiB (apiserver
-/// `pkg/server/config.go`, MaxRequestBodyBytes), and its answer has some more fields.
+/// The size limit of an object: kube-apiserver accepts requests of up to 3 MiB (apiserver `pkg/server/config.go`,
+/// MaxRequestBodyBytes), and adds some fields.
 const MAX_BYTES: usize = 4 << 20;
 
-/// Documents of at most this size never wait.
+/// Documents up to this size never wait.
 const SMALL: usize = 64 << 10;
-/// This many larger ones are built at a time, in the whole process.
+/// How many larger documents the process parses at a time.
 const MAX_LARGE: usize = 2;
-/// While others wait, a document that has had its place for so long must arrive at this many bytes per second.
+/// While others wait, a document must arrive at [`MIN_RATE`] after this time.
 const GRACE_TIMEOUT: Duration = Duration::from_secs(2);
+/// In bytes per second.
 const MIN_RATE: u64 = 128 << 10;
 
-/// The large documents of the process: how many are being built, and how many wait.
+/// The large documents of the process: how many are being parsed, and how many wait.
 static LARGE: (Mutex<(usize, usize)>, Condvar) = (Mutex::new((0, 0)), Condvar::new());
 
-/// A large document's place, until it is dropped.
+/// The permit to parse a large document, until it is dropped.
 #[derive(Debug)]
 struct Place;
 
 impl Place {
-    /// Waits for a place; `None` if others keep theirs for too long.
+    /// Waits for a permit; `None` after [`READ_TIMEOUT`].
     fn take() -> Option<Self> {
         let (large, freed) = &LARGE;
         let mut large = lock(large);
@@ -83,19 +84,19 @@ impl Drop for Place {
     }
 }
 
-/// The memory budget of a document, shared by its reader and its builder.
+/// The memory budget of a document, shared by its reader and its parser.
 #[derive(Debug)]
 pub struct Budget {
     limit: usize,
     pub(crate) used: Cell<usize>,
     bytes: Cell<usize>,
-    /// When its first byte arrived.
+    /// When the first byte of the document arrived.
     since: Cell<Option<Instant>>,
     place: RefCell<Option<Place>>,
 }
 
 impl Budget {
-    /// The budget for documents that may cost `limit` bytes each.
+    /// A budget of `limit` bytes for each document.
     pub fn new(limit: usize) -> Self {
         let (used, bytes) = (Cell::new(0), Cell::new(0));
         Self { limit, used, bytes, since: Cell::new(None), place: RefCell::default() }
@@ -108,19 +109,19 @@ impl Budget {
         self.place.take();
     }
 
-    /// Returns whether the document costs more than its limit: nothing more is to be built.
+    /// Returns whether the document exceeds its limit.
     pub fn is_exceeded(&self) -> bool {
         self.used.get() > self.limit
     }
 
-    /// Charges `bytes`; `false` if they must not be allocated.
+    /// Charges `bytes`; returns `false` if they must not be allocated.
     pub fn charge(&self, bytes: usize) -> bool {
         self.used.set(self.used.get().saturating_add(bytes));
         !self.is_exceeded()
     }
 
-    /// Counts bytes of the document as they arrive. An error is `FileTooLarge` for more than any object has, and
-    /// `TimedOut` for a document that drips.
+    /// Counts bytes as they arrive. The error is `FileTooLarge` beyond 4 MiB, and `TimedOut` for a document
+    /// that arrives too slowly.
     pub fn read(&self, bytes: usize) -> Result<()> {
         self.bytes.set(self.bytes.get() + bytes);
         if self.bytes.get() > MAX_BYTES {
@@ -138,7 +139,7 @@ impl Budget {
             None if is_large => {
                 let busy = || Error::new(ErrorKind::TimedOut, "other large answers are being read");
                 let place = Place::take().ok_or_else(busy)?;
-                // The wait is not the peer's fault.
+                // The peer is not to blame for the wait.
                 self.since.set(Some(Instant::now()));
                 Some(place)
             }

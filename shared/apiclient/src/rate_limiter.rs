@@ -1,6 +1,5 @@
-//! Token bucket, which is pure, and with it the rate limiter for the workers' requests to one cluster: as in
-//! client-go, each takes the next token, and waits for it. The backlog takes only tokens of the next moment: a recent
-//! change passes it, however many workers wait.
+//! Token bucket, and the rate limiter for the requests of all workers to a cluster. As in client-go, a worker reserves
+//! the next token and waits for it. The backlog reserves only tokens that are due soon: recent changes overtake it.
 
 use std::{
     sync::Mutex,
@@ -9,12 +8,12 @@ use std::{
 
 use crate::{lock::lock, stop::Stop};
 
-/// A token bucket: holds up to `burst` tokens, and gains one each `interval`.
+/// A bucket of up to `burst` tokens, which gains one per `interval`. It is pure.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TokenBucket {
     interval: Duration,
     burst: u32,
-    /// The time after `at` until the bucket is full.
+    /// How long after `at` the bucket is full.
     debt: Duration,
     at: Instant,
 }
@@ -24,7 +23,7 @@ impl TokenBucket {
         Self { interval, burst: burst.max(1), debt: Duration::ZERO, at: now }
     }
 
-    /// The same with at most this many tokens.
+    /// Keeps at most `tokens`.
     #[must_use]
     pub fn with_tokens(mut self, tokens: u32) -> Self {
         let missing = self.burst.saturating_sub(tokens);
@@ -38,7 +37,7 @@ impl TokenBucket {
         self.debt.saturating_sub(self.interval.saturating_mul(self.burst - 1))
     }
 
-    /// Takes a token; an error is the time until there is one.
+    /// Takes a token; the error is the time until there is one.
     pub fn take(&mut self, now: Instant) -> Result<(), Duration> {
         match self.wait(now) {
             Duration::ZERO => {
@@ -49,7 +48,7 @@ impl TokenBucket {
         }
     }
 
-    /// Takes a token that may come later; returns the time until then.
+    /// Reserves the next token; returns the time until it is due.
     pub fn reserve(&mut self, now: Instant) -> Duration {
         let wait = self.wait(now);
         self.debt = self.debt.saturating_add(self.interval);
@@ -61,9 +60,9 @@ impl TokenBucket {
     }
 }
 
-/// The backlog looks again after this, as tokens may come back.
+/// The backlog retries after this time at the latest: tokens may be put back.
 const MAX_WAIT: Duration = Duration::from_secs(1);
-/// How far ahead the backlog takes a token.
+/// How far ahead the backlog reserves tokens.
 const AHEAD: Duration = Duration::from_millis(250);
 
 /// Shared by all workers of a cluster; lists, watches and probes bypass it.
@@ -73,7 +72,7 @@ pub struct RateLimiter(Mutex<State>);
 #[derive(Debug)]
 struct State {
     bucket: TokenBucket,
-    /// The server asked for a pause until this time.
+    /// The end of a pause that the server requested.
     paused: Instant,
 }
 
@@ -85,13 +84,13 @@ impl RateLimiter {
         Self(Mutex::new(State { bucket: TokenBucket::new(interval, burst, now), paused: now }))
     }
 
-    /// Takes a token, and waits until it is there; `false` once `stop` is raised.
+    /// Waits for a token; returns `false` once `stop` is raised.
     pub fn wait(&self, urgent: bool, stop: &Stop) -> bool {
         loop {
             let reserved = lock(&self.0).reserve(urgent, Instant::now());
             match reserved {
                 Ok(wait) => return !stop.wait(wait),
-                // There is no line: whoever looks when there is a token takes it.
+                // No queue: the first to retry takes the token.
                 Err(wait) if stop.wait(wait + AHEAD.mul_f64(fastrand::f64())) => return false,
                 Err(_) => {}
             }
@@ -102,7 +101,7 @@ impl RateLimiter {
         lock(&self.0).bucket.put_back();
     }
 
-    /// Blocks later requests for this time (429 with Retry-After).
+    /// Blocks requests for this time, after a 429 with Retry-After.
     pub fn pause(&self, time: Duration) {
         let mut state = lock(&self.0);
         state.paused = state.paused.max(Instant::now() + time);
@@ -110,7 +109,7 @@ impl RateLimiter {
 }
 
 impl State {
-    /// Takes a token; returns the time until it may be used. The error is when to try again.
+    /// Reserves a token; returns the time until it is due. The error is the time until a retry.
     fn reserve(&mut self, urgent: bool, now: Instant) -> Result<Duration, Duration> {
         let wait = self.bucket.wait(now).max(self.paused.saturating_duration_since(now));
         if !urgent && wait > AHEAD {

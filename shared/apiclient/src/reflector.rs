@@ -1,4 +1,4 @@
-//! Reflector, as in client-go: keeps what a caller needs of each listed object, by name.
+//! Reflector, as in client-go: a local store of a selection's objects, by name, reduced to what the caller needs.
 
 mod objects;
 
@@ -28,10 +28,10 @@ pub struct Store<T>(Arc<Mutex<Content<T>>>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lookup<T> {
-    /// Not listed yet, or perhaps among those that were left out.
+    /// Not listed yet, or the store does not hold all objects.
     Unknown,
     Absent,
-    /// It is too large, has another shape, or the parser refused it.
+    /// The object exists, but it is too large, has another shape, or `parse` refused it.
     Invalid,
     Object(T),
 }
@@ -39,13 +39,13 @@ pub enum Lookup<T> {
 #[derive(Debug)]
 struct Content<T> {
     objects: Objects<T>,
-    /// A list was complete.
+    /// As in client-go: a list has been complete.
     synced: bool,
     rewinds: u64,
     error: Option<String>,
-    /// Why the last state of a single object is not used.
+    /// Why the last state of a single object was ignored.
     invalid: Option<String>,
-    /// Whether to log that objects are left out.
+    /// Whether to log omitted objects.
     warns: bool,
     revision: u64,
 }
@@ -64,14 +64,14 @@ impl<T: Clone + PartialEq> Store<T> {
         })))
     }
 
-    /// Logs once when objects begin to be left out: too many, too large or invalid ones.
+    /// Logs when the store begins to omit objects: too many, too large or invalid ones.
     #[must_use]
     pub fn warning(self) -> Self {
         lock(&self.0).warns = true;
         self
     }
 
-    /// Leaves out the heaviest objects where all weigh more than `most` together.
+    /// Omits the heaviest objects while all together weigh more than `most`.
     #[must_use]
     pub fn weighing_at_most(self, most: usize, weigh: fn(&T) -> usize) -> Self {
         let mut content = lock(&self.0);
@@ -80,12 +80,12 @@ impl<T: Clone + PartialEq> Store<T> {
         self
     }
 
-    /// Whether a list was complete and within the limit: what is not here does not exist.
+    /// Returns whether a list has been complete and within the limit: an object that is not here does not exist.
     pub fn is_complete(&self) -> bool {
         lock(&self.0).is_complete()
     }
 
-    /// Lists so far that may be older than what was known, as after a restore of the server.
+    /// How many lists may have been older than the known state, as after a restore of the server.
     pub fn rewinds(&self) -> u64 {
         lock(&self.0).rewinds
     }
@@ -98,7 +98,7 @@ impl<T: Clone + PartialEq> Store<T> {
         lock(&self.0).revision
     }
 
-    /// Why objects may have changed unseen, for `/readyz`.
+    /// Why the state may be stale, for `/readyz`.
     pub fn last_error(&self) -> Option<String> {
         lock(&self.0).last_error()
     }
@@ -113,13 +113,13 @@ impl<T: Clone + PartialEq> Store<T> {
         }
     }
 
-    /// Calls `read` with all objects, once a list was complete; `None` is an invalid one.
+    /// Calls `read` with all objects once a list has been complete; `None` stands for an invalid object.
     pub fn read<R>(&self, read: impl FnOnce(&BTreeMap<String, Option<T>>) -> R) -> Option<R> {
         let content = lock(&self.0);
         content.synced.then(|| read(&content.objects.by_name))
     }
 
-    /// Records the answer to a write sent at `revision`, unless a watch event has changed anything since.
+    /// Records the answer to a write that was sent at `revision`, unless the store has changed since.
     pub fn put(&self, revision: u64, name: &str, object: Option<T>) {
         let mut content = lock(&self.0);
         if content.revision == revision {
@@ -130,16 +130,15 @@ impl<T: Clone + PartialEq> Store<T> {
         }
     }
 
-    /// Records that there are no objects, as where their kind is not served.
+    /// Records that there are no objects, as if their kind is not served.
     pub fn clear(&self) {
         let mut content = lock(&self.0);
         let none = content.empty();
         content.replace(none);
     }
 
-    /// Lists and watches until `stop` is raised, and calls `on_change` after each change of an object or of
-    /// [`last_error`](Self::last_error). `parse` returns what to keep
-    /// of an object. A failure changes no object.
+    /// Lists and watches until `stop` is raised. `parse` returns what to keep of an object. `on_change` is called after
+    /// each change of an object or of [`last_error`](Self::last_error). A failure changes no object.
     pub fn run<K: DeserializeOwned>(
         &self,
         client: &Client,
@@ -176,8 +175,8 @@ impl<T: Clone + PartialEq> Store<T> {
 }
 
 impl<T: Clone + PartialEq> Content<T> {
-    /// Records an event; `listed` collects a list until it is complete. Returns whether a change made room for objects
-    /// that were left out: only a list brings them.
+    /// Records an event; `listed` collects a list until it is complete. Returns whether a change made room for omitted
+    /// objects, which only a new list brings.
     fn handle<K: DeserializeOwned>(
         &mut self,
         event: Event<'_>,
@@ -214,8 +213,8 @@ impl<T: Clone + PartialEq> Content<T> {
         false
     }
 
-    /// The name of an object and what is kept of it. A selection of one object keeps the last known state of an
-    /// invalid one, logs the error and shows it on `/readyz`.
+    /// The name of an object and what to keep of it. If a single object is selected and invalid, its last valid state
+    /// stays; the log and `/readyz` show the error.
     fn read<K: DeserializeOwned>(
         &mut self,
         client: &Client,
@@ -223,7 +222,7 @@ impl<T: Clone + PartialEq> Content<T> {
         document: Document,
         parse: &mut dyn FnMut(K) -> Option<T>,
     ) -> (String, Option<T>) {
-        // The beginning of a name that is too long stands for it, as an invalid object.
+        // An object whose name is too long is invalid, under the beginning of its name.
         let is_named = document.name().len() <= MAX_NAME;
         let name: String = document.name().chars().take(MAX_NAME).collect();
         let target = selection.target;
@@ -252,9 +251,9 @@ impl<T: PartialEq> Content<T> {
         self.synced && !self.objects.truncated
     }
 
-    /// The name to warn of, if objects are left out: the first invalid one, or empty for the others.
+    /// Which objects to warn about, if any: the name of the first invalid one, or empty if there are too many.
     fn omitted(&self) -> Option<String> {
-        // A scan of all objects.
+        // Costs a scan of all objects.
         let invalid = if self.warns { self.objects.first_invalid().cloned() } else { return None };
         invalid.or_else(|| self.objects.truncated.then(String::new))
     }

@@ -1,13 +1,13 @@
-//! Objects and collections of a request: paths, and names for sentences.
+//! Resources, and the objects and collections that requests are about: their paths and names.
 
 use std::{borrow::Cow, fmt};
 
-/// A kind that the API server serves.
+/// A resource that the API server serves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resource {
     pub group: Cow<'static, str>,
     pub version: Cow<'static, str>,
-    /// The name in a path: plural, lower case.
+    /// The name in paths: plural, in lower case.
     pub plural: Cow<'static, str>,
     pub kind: Cow<'static, str>,
 }
@@ -39,7 +39,7 @@ impl Resource {
         }
     }
 
-    /// `v1` or `group/version`, as objects carry it.
+    /// `v1` or `group/version`, as in objects.
     pub fn api_version(&self) -> String {
         match &*self.group {
             "" => self.version.to_string(),
@@ -51,7 +51,7 @@ impl Resource {
         Target { resource: self, namespace: Some(namespace), name: Some(name), subresource: None }
     }
 
-    /// One object of any kind: an empty `namespace` is none.
+    /// An object of any scope: an empty `namespace` means cluster-scoped.
     pub fn object_in<'a>(&'a self, namespace: &'a str, name: &'a str) -> Target<'a> {
         match namespace {
             "" => self.cluster_object(name),
@@ -59,12 +59,12 @@ impl Resource {
         }
     }
 
-    /// An object without a namespace; in a list or watch, the objects of this name in every namespace.
+    /// A cluster-scoped object; in a list or watch, the objects with this name in all namespaces.
     pub fn cluster_object<'a>(&'a self, name: &'a str) -> Target<'a> {
         Target { resource: self, namespace: None, name: Some(name), subresource: None }
     }
 
-    /// All objects in all namespaces, or all of a kind that is in none.
+    /// All objects, in all namespaces or cluster-scoped.
     pub fn everywhere(&self) -> Target<'_> {
         Target { resource: self, namespace: None, name: None, subresource: None }
     }
@@ -96,7 +96,7 @@ pub struct Target<'a> {
     pub subresource: Option<&'a str>,
 }
 
-/// The path of a version; the core group has no name.
+/// The path of a version; the name of the core group is empty.
 pub(crate) fn version_path(group: &str, version: &str) -> String {
     match group {
         "" => format!("/api/{version}"),
@@ -157,9 +157,9 @@ pub fn valid_label(name: &str) -> bool {
     name.len() <= 63 && !name.contains('.') && valid_name(name)
 }
 
-/// Returns whether `key` can be that of a label or an annotation, or the name of a finalizer: a name of up
-/// to 63 characters, perhaps after a DNS subdomain and a slash (apimachinery
-/// `util/validation/validation.go`, IsQualifiedName).
+/// Returns whether `key` can be the key of a label or annotation, or the name of a finalizer: a name of up to 63
+/// characters, after an optional DNS subdomain with a slash (apimachinery `util/validation/validation.go`,
+/// IsQualifiedName).
 pub fn valid_key(key: &str) -> bool {
     let (prefix, name) = key.split_once('/').map_or((None, key), |(a, b)| (Some(a), b));
     let inner = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);

@@ -1,4 +1,4 @@
-//! Stop signal and waits: SIGTERM, SIGINT, the only way to wait, and threads, which end with the process.
+//! Cancellation: SIGTERM or SIGINT raises a [`Stop`], which interrupts every wait.
 
 use std::{
     io,
@@ -9,7 +9,7 @@ use std::{
 
 use crate::lock::lock;
 
-/// Shared by all threads of a process: set once, and everything that waits is woken.
+/// A token shared by threads: raising it wakes everything that waits on it.
 #[derive(Clone, Debug, Default)]
 pub struct Stop(Arc<Inner>);
 
@@ -27,12 +27,12 @@ struct State {
 }
 
 impl Stop {
-    /// The longest sleep in one piece: a suspended machine is noticed this late.
+    /// The longest sleep at a stretch, and so the delay until a suspended machine is noticed.
     pub const SLICE: Duration = Duration::from_secs(15);
-    /// The time for pending work after the process was asked to stop.
+    /// The time for pending work after the signal.
     pub const GRACE_PERIOD: Duration = Duration::from_millis(800);
 
-    /// A child for a part of the work, raised with this one or alone.
+    /// A child token, raised with its parent or alone.
     pub fn child(&self) -> Self {
         let child = Self::default();
         let mut state = self.lock();
@@ -61,7 +61,7 @@ impl Stop {
         self.lock().raised.map_or(Duration::ZERO, |at| at.elapsed())
     }
 
-    /// Waits; returns early, with `true`, once it is raised.
+    /// Waits for `time`; returns `true` at once when it is raised.
     pub fn wait(&self, time: Duration) -> bool {
         self.wait_while(time, |_| true)
     }
@@ -81,7 +81,7 @@ impl Stop {
         self.lock().wakes
     }
 
-    /// Waits until `deadline`, a wake after `seen`, or until it is raised; `true` in the last case.
+    /// Waits until `deadline`, until a wake after `seen`, or until it is raised; returns whether it is raised.
     pub fn wait_for_change(&self, seen: u64, deadline: Instant) -> bool {
         let time = deadline.saturating_duration_since(Instant::now());
         self.wait_while(time, |state| state.wakes == seen)

@@ -1,4 +1,4 @@
-//! Times in Kubernetes' formats.
+//! Timestamps in Kubernetes' formats.
 
 use std::time::SystemTime;
 
@@ -18,7 +18,7 @@ pub fn parse_micro_time(text: &str) -> Option<SystemTime> {
     humantime::parse_rfc3339(text).ok()
 }
 
-/// The lead of `theirs` over `ours`, in seconds; negative when it is behind.
+/// By how many seconds `theirs` is ahead of `ours`; negative if it is behind.
 pub(crate) fn skew(theirs: SystemTime, ours: SystemTime) -> i64 {
     seconds(theirs) - seconds(ours)
 }

@@ -27,7 +27,7 @@ use self::{
 
 pub use self::list::{Selection, list};
 
-/// The margin for a server that does not end a watch in time.
+/// How much longer than requested a watch may last.
 const WATCH_GRACE: Duration = Duration::from_secs(30);
 /// client-go's longest wait between lists (`tools/cache/reflector.go:62-67`).
 const MAX_BACKOFF: Duration = Duration::from_secs(30);
@@ -38,43 +38,42 @@ const FAILED: &str = "list or watch failed, keeping the last known state";
 
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// A list begins; an earlier list without its end is void.
+    /// A list begins; discard an incomplete one.
     Init {
-        /// The resourceVersions of this server may have gone back, as after a restore: the known state may
-        /// be newer than the list.
+        /// The server may have been restored: the known state may be newer than the list.
         rewound: bool,
     },
-    /// An object of the list that has begun.
+    /// An object of the list.
     InitApply(Document),
-    /// The list is complete: what is not in it is gone.
+    /// The list is complete: other objects are gone.
     InitDone,
-    /// A watch is established: from now on changes are reported as they come.
+    /// The watch is established: changes follow as they happen.
     Watching,
     /// An object is new or changed.
     Apply(Document),
-    /// An object was deleted, or belongs to the selection no more; this is its last state.
+    /// An object was deleted, or left the selection; this is its last state.
     Delete(Document),
-    /// A request failed and will be tried again; the known state stays.
+    /// A request failed and will be retried; the known state stays.
     Failed(&'a Error),
 }
 
-/// The state of an endless list-and-watch, which outlives the run and its client.
+/// The state of an endless list and watch, which survives a run and its client.
 #[derive(Debug)]
 pub struct Watcher {
     next: Step,
     rewound: bool,
     backoff: Backoff,
-    /// The last watch failed. Until one succeeds, a list does not end the backoff.
+    /// The last watch failed: a successful list does not reset the backoff.
     watch_failed: bool,
-    /// Host and port of the server that gave the version.
+    /// Host and port of the server that the version comes from.
     server: String,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 enum Step {
-    /// A list of a state at least as new as this version; of the newest state if it is empty.
+    /// A list at least as new as this version; the newest state if it is empty.
     List(String),
-    /// A watch from this version on, or from now on if it is empty: the server gave no usable one.
+    /// A watch from this version on; from the present state if the server gave no usable version.
     Watch(String),
 }
 
@@ -93,13 +92,13 @@ impl Default for Watcher {
 }
 
 impl Watcher {
-    /// Forgets the state, as for another server with the same name: the next run lists anew.
+    /// Forgets the state, as for another server with the same name: a list comes next.
     pub fn reset(&mut self) {
         (self.next, self.rewound) = (Step::List(String::new()), true);
     }
 
-    /// Continues until `on` breaks or `stop` is raised; to end a silent watch, close the client too.
-    /// Failures are logged once and tried again, and are never reported as an absence.
+    /// Continues until `on` breaks or `stop` is raised; to end a silent watch, also close the client. Failures are
+    /// logged once and retried; they never count as an absence.
     pub fn run(
         &mut self,
         client: &Client,
@@ -115,7 +114,7 @@ impl Watcher {
             match went {
                 Ok(ControlFlow::Continue(())) => {}
                 Ok(ControlFlow::Break(())) => return,
-                // The client may have been closed with `stop`.
+                // Whoever raised `stop` may have closed the client.
                 Err(_) if stop.raised() => return,
                 Err(error) => {
                     self.move_on(&error);
@@ -167,7 +166,7 @@ impl Watcher {
         if self.follow_server(client) {
             return Ok(ControlFlow::Continue(()));
         }
-        // Whoever raises `stop` closes the client next, which ends connections that are open by then.
+        // Checked after connecting: whoever raises `stop` closes the client next, and with it open connections only.
         if stop.raised() || on(Event::Watching).is_break() {
             return Ok(ControlFlow::Break(()));
         }
@@ -186,7 +185,7 @@ impl Watcher {
                 }
                 Ok(None) => break stream.lost("the server ended it"),
                 Err(error @ (Error::Unreachable(_) | Error::BadPeer(_))) => break error,
-                // An error that the server sends as an event.
+                // The server sent an error as an event.
                 Err(error) => return Err(error),
             }
         };
@@ -194,9 +193,9 @@ impl Watcher {
         if events == 0 && lasted < MIN_WATCH_TIME {
             return Err(ended);
         }
-        // Streams end: by the server's clock, a balancer or a change of credentials. The next one continues
-        // from the same version. After one without even a bookmark only a list can tell: a server that was
-        // restored from a backup answers a version from its future with silence.
+        // Watches end: the server, a load balancer or rotated credentials end them. The next one continues from the
+        // same version. After a watch without any event, a list comes first: a server that was restored from a backup
+        // stays silent if the version is newer than its own.
         let (target, server) = (selection.target, client.name());
         log_object!(Level::Debug, target, server = server, error:% = ended; "watch ended");
         self.watch_failed = false;
@@ -209,7 +208,7 @@ impl Watcher {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Hands over an event, and continues from its version.
+    /// Passes an event on, and continues from its version.
     fn handle(
         &mut self,
         (kind, document): (EventType, Document),
@@ -226,8 +225,8 @@ impl Watcher {
         }
     }
 
-    /// Notes the client's server; returns whether it has changed, as its files may lead elsewhere. The version of one
-    /// server means nothing to another, which may still accept it: the next request lists the newest state.
+    /// Returns whether the client's files now lead to another server. That server might accept the old version, which
+    /// means nothing there: a list of the newest state comes next.
     fn follow_server(&mut self, client: &Client) -> bool {
         let before = mem::replace(&mut self.server, client.host());
         let elsewhere = before != self.server && !before.is_empty();
@@ -237,7 +236,7 @@ impl Watcher {
         elsewhere
     }
 
-    /// Lists next, no older state than the last known one.
+    /// Lists next, at least as new as the known state.
     fn relist(&mut self) {
         if let Step::Watch(version) = &mut self.next {
             self.next = Step::List(mem::take(version));
@@ -250,7 +249,7 @@ impl Watcher {
         self.watch_failed |= was_watch;
         match error {
             Error::TooNew(_) => self.reset(),
-            // The server may object to the version.
+            // The version may be the cause.
             Error::Gone(_) | Error::Invalid(_) | Error::BadConfig(_) => {
                 self.next = Step::List(String::new());
             }
@@ -270,8 +269,8 @@ impl Watcher {
     }
 }
 
-/// A resourceVersion of the form that API servers use: a number of at most 64 bits (KEP-5504). With any
-/// other a request might never succeed again.
+/// A resourceVersion in the format of API servers, a number of at most 64 bits (KEP-5504). With another one, requests
+/// might fail forever.
 fn usable(version: &str) -> Option<&str> {
     let digits = version.bytes().all(|byte| byte.is_ascii_digit());
     (digits && (1..=20).contains(&version.len())).then_some(version)

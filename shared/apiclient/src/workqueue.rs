@@ -1,5 +1,5 @@
-//! Workqueue, as in client-go: a key is queued once, is never processed by two workers, and is processed again if it
-//! changes meanwhile. Recent changes come before what a list returned, as in controller-runtime's priority queue.
+//! Workqueue, as in client-go: a key is queued once, one worker at a time processes it, and it is processed again if it
+//! changes meanwhile. As in controller-runtime's priority queue, changes come before the backlog that a list returned.
 
 mod order;
 
@@ -12,7 +12,7 @@ use self::order::Order;
 pub use self::order::{QueueDepth, ReconcileResult, WorkItem};
 use crate::lock::lock;
 
-/// The time that an idle worker stays.
+/// How long an idle worker stays.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
 
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub struct Workqueue<K> {
 #[derive(Debug)]
 struct QueueState<K> {
     order: Order<K>,
-    /// The most workers for all keys, and how many there are.
+    /// The maximum number of workers, and how many there are.
     most: usize,
     workers: usize,
     idle: usize,
@@ -33,8 +33,8 @@ struct QueueState<K> {
 }
 
 impl<K: Clone + Ord> Workqueue<K> {
-    /// A queue for at most this many workers. One more takes recent changes alone, unless there is a single one: the
-    /// others may all wait for the rate limit.
+    /// A queue for at most `most` workers. If `most` is above 1, another worker takes recent changes only: all others
+    /// may be waiting for the rate limiter.
     pub fn new(most: usize) -> Self {
         let order = Order::new(most);
         Self {
@@ -43,20 +43,20 @@ impl<K: Clone + Ord> Workqueue<K> {
         }
     }
 
-    /// Enqueues what changed; `urgent` keys come before those that a list returned.
+    /// Enqueues a key that changed; `urgent` keys come before the backlog.
     pub fn add(&self, key: K, urgent: bool) {
         if self.state().order.add(key, urgent) {
             self.changed.notify_one();
         }
     }
 
-    /// Makes parked and delayed keys due, and forgets their failures.
+    /// Makes parked and delayed keys due, and resets their failures.
     pub fn retry(&self, which: impl Fn(&K) -> bool) {
         self.state().order.retry(which);
         self.changed.notify_all();
     }
 
-    /// Returns whether another worker is needed; counts it as started.
+    /// Returns whether another worker is needed, and counts it as started.
     pub fn wants_worker(&self) -> bool {
         let mut state = self.state();
         let most = state.most + usize::from(state.most > 1 && state.order.has_urgent());
@@ -66,12 +66,12 @@ impl<K: Clone + Ord> Workqueue<K> {
         wants
     }
 
-    /// Uncounts a worker that could not be started.
+    /// Takes back [`wants_worker`](Self::wants_worker) if the worker could not be started.
     pub fn lacks_worker(&self) {
         self.state().workers -= 1;
     }
 
-    /// The next work of a worker; `None` if the worker should end.
+    /// Waits for the next item; `None` if the worker should end.
     pub fn get(&self) -> Option<WorkItem<K>> {
         let mut state = self.state();
         let idle_until = Instant::now() + IDLE_TIMEOUT;
@@ -81,7 +81,7 @@ impl<K: Clone + Ord> Workqueue<K> {
             if item.is_some() {
                 return item;
             }
-            // One worker has to stay for delayed work.
+            // One worker stays for delayed keys.
             let next = state.order.next_delayed();
             let is_last = state.idle == 0 && next.is_some();
             if state.closed || now >= idle_until && !is_last {
@@ -112,7 +112,7 @@ impl<K: Clone + Ord> Workqueue<K> {
         self.changed.notify_all();
     }
 
-    /// Waits until all attempts have ended since [`Workqueue::close`], until `deadline`.
+    /// After [`Workqueue::close`], waits until all attempts have ended, at most until `deadline`.
     pub fn drain(&self, deadline: Instant) {
         let (state, left) = (self.state(), deadline.saturating_duration_since(Instant::now()));
         let runs = |state: &mut QueueState<K>| state.order.running() > 0;

@@ -1,5 +1,5 @@
-//! Request metrics, by method and code. They outlive a client, so that the series of a cluster stay while it
-//! is away.
+//! Request metrics, by method and code. They outlive a client, so that the series of a cluster persist while it is
+//! unreachable.
 
 use std::{
     collections::BTreeMap,
@@ -19,11 +19,11 @@ pub struct RequestMetrics(Arc<Mutex<RequestCounts>>);
 #[derive(Clone, Debug, Default)]
 pub struct RequestCounts {
     pub host: String,
-    /// Answers by method and code, which is `<error>` without an answer, as in client-go.
+    /// Answers by method and code; the code is `<error>` if there was none, as in client-go.
     pub answers: BTreeMap<(String, String), u64>,
-    /// By method, the time to the head of the answer.
+    /// The time to the response headers, by method.
     pub durations: BTreeMap<String, Histogram>,
-    /// Credentials that were read: valid ones, and others.
+    /// Reloads of credentials: valid and invalid ones.
     reloads: (u64, u64),
 }
 
@@ -58,11 +58,11 @@ impl RequestMetrics {
     }
 }
 
-/// Histogram of values, as Prometheus wants durations.
+/// Histogram as in Prometheus.
 #[derive(Clone, Debug)]
 pub struct Histogram {
     pub bounds: &'static [f64],
-    /// One for each bound, and one for what is above all of them.
+    /// One count for each bound, and one for values above all bounds.
     pub counts: Vec<u64>,
     pub sum: f64,
 }

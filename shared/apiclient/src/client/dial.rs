@@ -1,4 +1,4 @@
-//! Dialing: the proxy, the look-up of a name, and the TCP connection.
+//! Dialing: proxy, DNS and TCP.
 
 mod proxy;
 mod tcp;
@@ -25,12 +25,11 @@ use crate::stop::start_thread;
 
 pub(crate) use self::proxy::{bare_host, port, proxy};
 
-/// For a name (the resolver of musl asks a second server after 2.5 s), and again for the TCP connection.
+/// The time limit for DNS (musl asks a second server after 2.5 s), and again for the TCP connection.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Placeholder resolver: ureq asks for addresses before every request, also on a kept connection, but
-/// [`Dial`] looks a name up when a connection is really opened. Only a SOCKS proxy, to which ureq connects
-/// itself, needs the look-up at once.
+/// Placeholder resolver: ureq resolves before every request, even on a kept connection, but [`Dial`] looks a name up
+/// only when it opens one. A SOCKS proxy is resolved here, because ureq itself connects to it.
 #[derive(Debug)]
 pub(crate) struct LazyResolver;
 
@@ -50,7 +49,7 @@ impl Resolver for LazyResolver {
             return Ok(addresses);
         }
         let found = look_up(bare_host(uri), port(uri), bounded(timeout))?;
-        // ureq keeps 16 addresses at most.
+        // ureq takes at most 16 addresses.
         found.iter().take(16).for_each(|address| addresses.push(*address));
         Ok(addresses)
     }
@@ -59,15 +58,15 @@ impl Resolver for LazyResolver {
 #[derive(Debug)]
 pub(crate) struct Dial;
 
-/// The addresses of `host`, in the resolver's order (RFC 6724). Not ureq's own resolver: it keeps 16 addresses, and
-/// ends the process where no thread can be started.
+/// The addresses of `host`, in the resolver's order (RFC 6724). ureq's own resolver aborts the process if it cannot
+/// start a thread.
 fn look_up(host: &str, port: u16, timeout: Duration) -> io::Result<Vec<SocketAddr>> {
     if let Ok(address) = host.parse::<IpAddr>() {
         return Ok(vec![(address, port).into()]);
     }
     let (sender, receiver) = mpsc::sync_channel(1);
     let name = host.to_owned();
-    // The resolver of the C library has no time limit and cannot be interrupted.
+    // libc's resolver has no time limit and cannot be interrupted.
     start_thread("resolver", move || {
         let found = (&*name, port).to_socket_addrs().map(Iterator::collect::<Vec<_>>);
         let _ = sender.send(found);
@@ -103,7 +102,7 @@ impl<In: Transport> Connector<In> for Dial {
     }
 }
 
-/// The rest of the time to connect after the links before.
+/// The time to connect that the earlier connectors of the chain left.
 pub(crate) fn left_of(details: &ConnectionDetails) -> NextTimeout {
     use ureq::unversioned::transport::time::Instant;
 

@@ -1,4 +1,4 @@
-//! Exchange of a request for its answer: in bounded time, repeated if that is safe, counted, and read in its form.
+//! Sends a request and reads its answer: with time limits, repeated where that is safe, and counted.
 
 use std::{
     io,
@@ -26,12 +26,12 @@ use crate::{
 
 use super::{Client, Load, Refused, Reload, ServerClock};
 
-/// A clock that is off by more seconds is logged.
+/// A larger clock skew, in seconds, is logged.
 const MAX_SKEW: i64 = 10;
-/// The interval of a watch's checks whether it should have ended; no pause within an event may be longer.
+/// How often a silent watch checks whether it should end. A pause within an event must be shorter.
 const CHECK_INTERVAL: Duration = Duration::from_secs(20);
 
-/// The time limit of a list: its pages expire by then (etcd compacts every 5 minutes, apiserver
+/// The time limit of a list, by which its pages expire (etcd compacts every 5 minutes, apiserver
 /// `pkg/storage/storagebackend/config.go`, DefaultCompactInterval).
 pub const LIST_TIMEOUT: Duration = Duration::from_secs(300);
 
@@ -39,11 +39,11 @@ pub const LIST_TIMEOUT: Duration = Duration::from_secs(300);
 pub struct Timeouts {
     /// A request, from its start to the last byte of its answer.
     pub request: Duration,
-    /// Between two checks of files.
+    /// Between two reads of credential files.
     pub files: Duration,
     /// The longest silence of a watch before it counts as dead.
     pub silence: Duration,
-    /// The duration to request for a watch, or up to twice as much.
+    /// The minimum duration to request for a watch; the maximum is twice as long.
     pub watch: Duration,
 }
 
@@ -56,7 +56,7 @@ impl Default for Timeouts {
 impl Timeouts {
     pub const REQUEST: Duration = Duration::from_secs(10);
 
-    /// The usual limits, with `request` for a request.
+    /// The default limits, with `request` for a request.
     ///
     /// Files: a minute less the leeway that client-go takes (`transport/token_source.go:72-79`).
     /// Silence: bookmarks come about once a minute (apiserver `pkg/storage/cacher/cacher.go`,
@@ -90,14 +90,14 @@ impl Client {
         let namespace = &object["metadata"]["namespace"];
         let placed = target.namespace.is_none_or(|wanted| namespace == wanted);
         let same = named && placed && object["kind"] == *target.resource.kind;
-        // A subresource such as a token answers with a kind of its own.
+        // A subresource such as `token` has a kind of its own.
         if same || target.subresource.is_some() && object["kind"].is_string() {
             return Ok(object);
         }
         Err(self.odd(request, "another object than requested"))
     }
 
-    /// Reads the answer to its end, so that the connection can be kept.
+    /// Reads the answer to its end, so that the connection can be reused.
     pub(super) fn json(&self, request: &ApiRequest<'_>) -> Result<Value> {
         let body = self.send(request)?.into_body().into_reader();
         let budget = self.budget(request);
@@ -111,13 +111,13 @@ impl Client {
         }
     }
 
-    /// Sends; any answer but a success is an error.
+    /// Sends; an answer without success is an error.
     pub(crate) fn send(&self, request: &ApiRequest<'_>) -> Result<Response<Body>> {
         let answer = self.answer(request)?;
         if answer.status().is_success() { Ok(answer) } else { Err(self.refusal(request, answer)) }
     }
 
-    /// Sends, and once more after a 401 with the present credentials, if there are others.
+    /// Sends, and once more after a 401 if the credentials have changed.
     fn answer(&self, request: &ApiRequest<'_>) -> Result<Response<Body>> {
         let (answer, generation) = self.attempt(request)?;
         if answer.status() == 401 && self.other_identity(generation) {
@@ -126,8 +126,7 @@ impl Client {
         Ok(answer)
     }
 
-    /// Sends until there is any answer: once more after a lost connection where that is safe. Also returns
-    /// the identity of the request.
+    /// Sends, and once more after a lost connection where that is safe. Also returns the number of the identity.
     fn attempt(&self, request: &ApiRequest<'_>) -> Result<(Response<Body>, u64)> {
         self.reload_files();
         let mut lost = false;
@@ -149,7 +148,7 @@ impl Client {
                 Ok(answer) => {
                     let code = answer.status().as_u16();
                     self.inner.requests.add(request.method.as_str(), Some(code), start.elapsed());
-                    // Of an API server, and not of a balancer before it.
+                    // JSON comes from the API server, not from a load balancer.
                     let media = header(&answer, &CONTENT_TYPE).unwrap_or_default();
                     if answer.status().is_success() && media.starts_with("application/json") {
                         self.record(code, header(&answer, &DATE));
@@ -160,9 +159,8 @@ impl Client {
         }
     }
 
-    /// Sets the time limits. A page may take as long as its consumer or a slow link, and a watch has no last byte to
-    /// wait for: the head has the time of a request, and so has each read of a page. A watch is checked
-    /// between reads, see [`CHECK_INTERVAL`].
+    /// Sets the time limits. A page may take as long as its consumer or a slow link, and a watch has no end: their
+    /// headers, and each read of a page, have the time of a request. A watch also wakes up at each [`CHECK_INTERVAL`].
     fn timed(
         &self,
         agent: &Agent,
@@ -185,7 +183,7 @@ impl Client {
             .build()
     }
 
-    /// Returns whether the identity has changed since it was refused.
+    /// Returns whether the identity `refused` has been replaced, after a reload if necessary.
     fn other_identity(&self, refused: u64) -> bool {
         if self.state().generation == refused
             && let Reload::WhenRefused(load) | Reload::FromFiles(load) = &self.inner.reload
@@ -218,7 +216,7 @@ impl Client {
         }
     }
 
-    /// Records what an answer of the API server itself tells: whether it refuses this identity, and its clock.
+    /// Records from an answer of the API server whether it refuses this identity, and its clock.
     fn record(&self, code: u16, date: Option<String>) {
         let (mut state, last) = (self.state(), Instant::now());
         let since = state.refused.map_or(last, |refused| refused.since);
@@ -239,7 +237,7 @@ impl Client {
     fn refusal(&self, request: &ApiRequest<'_>, answer: Response<Body>) -> Error {
         let code = answer.status().as_u16();
         let [retry_after, date] = [RETRY_AFTER, DATE].map(|name| header(&answer, &name));
-        // Read to its end, so that the connection can be kept.
+        // To its end, so that the connection can be reused.
         let body = match read_body(answer, status::MAX_BODY) {
             Ok(body) => body,
             Err(e) => return self.lost(request, &e),
@@ -251,7 +249,7 @@ impl Client {
         status::error(&status, &self.describe(request), request, code, retry_after.as_deref())
     }
 
-    /// The error without an answer, or for an answer that breaks the protocol. It names the address.
+    /// The error for a missing answer, or one that violates the protocol. It names the address.
     pub(crate) fn lost(&self, request: &ApiRequest<'_>, error: &ureq::Error) -> Error {
         match error {
             ureq::Error::Protocol(_)

@@ -1,4 +1,4 @@
-//! API request before it has a connection, and the meaning of its failure.
+//! API requests, and the reasons of failed ones.
 
 use std::io;
 
@@ -14,8 +14,7 @@ use ureq::{
 use crate::resource::{LEASES, Resource, Target};
 
 pub(crate) const JSON: &str = "application/json";
-/// Media types for the metadata alone, of an object (or the object of an event), and of each item of a
-/// list.
+/// Media types for metadata only: of an object (or the object of an event), and of the items of a list.
 pub(crate) const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 pub(crate) const METADATA_LIST: &str =
     "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
@@ -26,8 +25,7 @@ pub(crate) struct ApiRequest<'a> {
     pub(crate) query: String,
     pub(crate) accept: &'static str,
     pub(crate) body: Option<(&'static str, Vec<u8>)>,
-    /// May be sent again after a connection was lost before an answer: reads, and writes with a
-    /// resourceVersion or uid.
+    /// May be repeated after a lost connection: reads, and writes with a resourceVersion or uid.
     pub(crate) repeatable: bool,
     pub(crate) kind: ResponseKind<'a>,
 }
@@ -35,15 +33,15 @@ pub(crate) struct ApiRequest<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ResponseKind<'a> {
     Object,
-    /// A list: of a collection, or of the one object of that name in it.
+    /// A list of a collection, or of the one object with that name.
     List,
-    /// As a list, event by event.
+    /// Events of what a list returns.
     Watch,
-    /// The text at a path that is not a resource.
+    /// The content of a path that is not a resource.
     Text(&'a str),
 }
 
-/// Placeholder for a request that is not about an object.
+/// Placeholder for a request without an object.
 static NO_RESOURCE: Resource = Resource::v1("", "", "");
 
 impl<'a> ApiRequest<'a> {
@@ -95,7 +93,7 @@ impl<'a> ApiRequest<'a> {
         ApiRequest::write(Method::PATCH, target, kind.content_type(), patch, guarded)
     }
 
-    /// The path on the server and what follows it.
+    /// Path and query.
     pub(crate) fn path(&self) -> String {
         let target = match self.kind {
             ResponseKind::Text(path) => return path.to_owned(),
@@ -120,7 +118,7 @@ impl<'a> ApiRequest<'a> {
     ) -> Self {
         let Preconditions { uid, resource_version } = preconditions;
         let guarded = uid.is_some() || resource_version.is_some();
-        // A precondition that is null does not count.
+        // The server ignores a null precondition.
         let guard = json!({"uid": uid, "resourceVersion": resource_version});
         let options = json!({
             "kind": "DeleteOptions",
@@ -148,16 +146,16 @@ impl<'a> ApiRequest<'a> {
     }
 }
 
-/// Escaped for a query.
+/// Percent-encodes a query value.
 pub(crate) fn encoded(token: &str) -> String {
     const RESERVED: &AsciiSet =
         &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
     utf8_percent_encode(token, RESERVED).to_string()
 }
 
-/// A Lease has some 500 bytes, which cost 4 KiB; several of them are held in several copies each.
+/// A Lease has some 500 bytes, which cost 4 KiB. Programs hold several copies of several Leases.
 const MAX_LEASE_MEMORY: usize = 64 << 10;
-/// `/livez?verbose` has some 5 KiB, the kinds of a large API group 100.
+/// `/livez?verbose` has some 5 KiB, the resources of a large API group 100 KiB.
 pub(crate) const MAX_TEXT: u64 = 1 << 20;
 
 /// The kind of change that the body of a PATCH makes.
@@ -180,7 +178,7 @@ impl Patch {
     }
 }
 
-/// The fate of the dependents of a deleted object.
+/// What happens to the dependents of a deleted object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Propagation {
     Background,
@@ -201,8 +199,7 @@ pub(crate) fn read_body(
     answer.into_body().with_config().limit(limit).read_to_vec()
 }
 
-/// A kept connection that the server closed between two requests, or that [`Client::swap`] closed
-/// under this one.
+/// Returns whether the server closed a kept connection, or `Client::swap` closed it during this request.
 pub(crate) fn connection_lost(error: &ureq::Error) -> bool {
     use io::ErrorKind::{
         BrokenPipe, ConnectionAborted, ConnectionReset, NotConnected, UnexpectedEof,
@@ -222,7 +219,7 @@ pub(crate) fn reason(error: &ureq::Error) -> String {
     match error {
         ureq::Error::Io(e) => {
             let inner = e.get_ref();
-            // TLS errors of a handshake arrive inside an I/O error, as do time-outs.
+            // ureq wraps TLS errors of a handshake and time-outs in I/O errors.
             if let Some(rustls::Error::InvalidCertificate(why)) =
                 inner.and_then(|e| e.downcast_ref())
             {

@@ -1,4 +1,4 @@
-//! Status of an HTTP answer that is not a success, and the [`Error`] for it.
+//! Kubernetes Status of a failed request, and the [`Error`] for it.
 
 use std::time::Duration;
 
@@ -13,14 +13,12 @@ use crate::{
 
 /// The longest Retry-After that is honored.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(600);
-/// The size limit of an answer that is not a success, in bytes. A Status with a cause for each of a
-/// thousand fields has some 200 KiB.
+/// The size limit of a failure's body, in bytes. A Status with a cause for each of 1,000 fields has some 200 KiB.
 pub(crate) const MAX_BODY: u64 = 512 << 10;
-/// The memory that a Status may cost, in bytes.
+/// The memory limit of a Status, in bytes.
 const MAX_MEMORY: usize = 512 << 10;
 
-/// The Status in the body of an answer that is not a success; null without one: an API server sends it, a gateway
-/// does not.
+/// The Status in a failure's body; null if there is none, as from a gateway.
 pub(crate) fn parse(body: &[u8]) -> Value {
     let value = json::parse(body, MAX_MEMORY).unwrap_or_default();
     if value["kind"] == "Status" { value } else { Value::Null }
@@ -54,9 +52,8 @@ pub(crate) fn error(
         409 => Error::Conflict(message),
         410 => Error::Gone(message),
         504 if has_cause("ResourceVersionTooLarge") => Error::TooNew(message),
-        // A `test` that fails, or a path that is not there: the object has changed since it was read.
-        // Rejected content comes with causes (apiserver `pkg/endpoints/handlers/patch.go`,
-        // applyJSPatch).
+        // A failed `test`, or a missing path: the object has changed since it was read. Rejected content comes with
+        // causes (apiserver `pkg/endpoints/handlers/patch.go`, applyJSPatch).
         422 if !status.is_null() && request.is_json_patch() && details["causes"].is_null() => {
             Error::Conflict(message)
         }
@@ -67,10 +64,9 @@ pub(crate) fn error(
             let header = retry_after.and_then(|value| value.trim().parse().ok());
             let seconds = header.or_else(|| details["retryAfterSeconds"].as_u64());
             let retry_after = seconds.map(|s| Duration::from_secs(s).min(MAX_RETRY_AFTER));
-            // A write that was let in and then refused, by a webhook say. Whoever turns requests away
-            // at the door, for all of a client's, sends no Status: neither API Priority and Fairness nor
-            // max-inflight (apiserver `pkg/server/filters/priority-and-fairness.go`, tooManyRequests), whose
-            // headers X-Kubernetes-PF-* are on each answer.
+            // With a Status, a 429 to a write concerns this object: a webhook sent it. Limits for all requests, API
+            // Priority and Fairness and max-inflight, send none (apiserver
+            // `pkg/server/filters/priority-and-fairness.go`, tooManyRequests).
             let refused = code == 429 && request.body.is_some() && !status.is_null();
             let is_denial = status["message"].as_str().is_some_and(is_denied);
             let of_object = refused || names(details, target) || is_denial;
@@ -87,17 +83,17 @@ pub(crate) fn watch_error(what: &str, request: &ApiRequest<'_>, status: &Value) 
     error(status, what, request, code, None)
 }
 
-/// The real server names the object in `details` when the object is missing, and the namespace or
-/// nothing when something else is.
+/// Returns whether `details` name the object itself. If something else is missing, the server names that or nothing.
 fn names(details: &Value, target: &Target<'_>) -> bool {
     let name = details["name"].as_str();
     name.is_some() && name == target.name && details["kind"] == *target.resource.plural
 }
 
-/// Returns whether a cause is that a field cannot be changed. Kubernetes has no reason for it: ValidateImmutableField
-/// (apimachinery `pkg/api/validation/objectmeta.go`) and most rules of CRDs say it after the rejected value, and
-/// StatefulSets, Pods and PersistentVolumeClaims (kubernetes `pkg/apis/*/validation`) in their own words. A uid
-/// that does not match is another error.
+/// Returns whether a cause is an immutable field. Kubernetes has no reason for it, only messages:
+/// - ValidateImmutableField (apimachinery `pkg/api/validation/objectmeta.go`) and most CRD rules end with "immutable";
+/// - StatefulSets, Pods and PersistentVolumeClaims have their own (kubernetes `pkg/apis/*/validation`).
+///
+/// A mismatched uid is another error.
 fn is_immutable(cause: &Value) -> bool {
     let text = |key: &str| cause[key].as_str().unwrap_or_default();
     let message = text("message");
@@ -112,7 +108,7 @@ fn is_immutable(cause: &Value) -> bool {
 }
 
 fn sentence(what: &str, target: &Target<'_>, code: u16, status: &Value) -> String {
-    // Only the words of a Status: an HTML page of a proxy does not help in a log.
+    // Only a Status is quoted: a proxy's HTML page does not help in a log.
     match status["message"].as_str() {
         Some(message) if may_quote(target, code, message) => {
             let reason = status["reason"].as_str().unwrap_or("refused");
@@ -123,14 +119,14 @@ fn sentence(what: &str, target: &Target<'_>, code: u16, status: &Value) -> Strin
     }
 }
 
-/// Returns whether a message may hold the content of a Secret: validation quotes rejected values, and so
-/// may a webhook or its failure (apiserver `pkg/admission/plugin/webhook/errors/statuserror.go`).
+/// Returns whether a message may contain a Secret's data: validation quotes rejected values, and a webhook may, too
+/// (apiserver `pkg/admission/plugin/webhook/errors/statuserror.go`).
 fn may_quote(target: &Target<'_>, code: u16, message: &str) -> bool {
     *target.resource == SECRETS && (matches!(code, 400 | 422 | 500) || is_denied(message))
 }
 
-/// Whether an admission webhook or policy rejected the object, with any code, by the words of webhooks and of
-/// ValidatingAdmissionPolicies (apiserver `pkg/admission/plugin/webhook/errors/statuserror.go`,
+/// Returns whether an admission webhook or ValidatingAdmissionPolicy rejected the object. They choose the code, but not
+/// these words (apiserver `pkg/admission/plugin/webhook/errors/statuserror.go`,
 /// `pkg/admission/plugin/policy/validating/dispatcher.go`).
 fn is_denied(message: &str) -> bool {
     ["denied the request", "denied request"].iter().any(|words| message.contains(words))

@@ -1,7 +1,7 @@
-//! TLS side of a connection: roots, client certificate, name to verify.
+//! TLS of a connection: roots, client certificate and the name to verify.
 //!
-//! ureq's own rustls link panics on a certificate that does not match its key, ignores roots that it cannot
-//! read and takes the name from the URL only (ureq src/tls/rustls.rs), hence this one.
+//! It replaces ureq's rustls connector (ureq src/tls/rustls.rs), which panics on a certificate that does not match its
+//! key, ignores invalid roots, and always verifies the host of the URL.
 
 mod trust;
 
@@ -29,10 +29,10 @@ use crate::{
     error::{Error, Result},
 };
 
-/// The time limit for a server that does not speak TLS, or not to us.
+/// The time limit of a handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The link of the connector chain that turns a TCP connection into TLS.
+/// The connector in the chain that turns a TCP connection into TLS.
 #[derive(Debug)]
 pub(crate) struct TlsConnector {
     config: Arc<ClientConfig>,
@@ -41,7 +41,7 @@ pub(crate) struct TlsConnector {
 }
 
 impl TlsConnector {
-    /// Checks roots, certificate, key and name now, so that connecting can only fail for the peer.
+    /// Validates roots, certificate, key and name, so that only the peer can make a connection fail.
     pub(crate) fn new(config: &ClusterConfig, proxied: bool) -> Result<Self> {
         let server_name = config.server_name.clone().map(|name| {
             let bad = format!("tls-server-name {name:?} is not a host name");
@@ -51,8 +51,8 @@ impl TlsConnector {
         Ok(Self { config: Arc::new(client_config(config)?), server_name, proxied })
     }
 
-    /// The leg to an https proxy is verified by the proxy's own name: ureq runs the chain for it
-    /// with a configuration that has no proxy (src/unversioned/transport/connect.rs).
+    /// The name to verify. An https proxy has its own: ureq runs the chain for it with a configuration without a proxy
+    /// (src/unversioned/transport/connect.rs).
     fn name(
         &self,
         details: &ConnectionDetails,
@@ -83,11 +83,11 @@ impl<In: Transport> Connector<In> for TlsConnector {
         let mut tls = ClientConnection::new(self.config.clone(), self.name(details)?)
             .map_err(io::Error::other)?;
         let mut socket = TransportAdapter::new(transport.boxed(), details.current_time.clone());
-        // Its own limit, apart from that of name and address.
+        // Apart from the limits for DNS and TCP.
         let mut timeout = left_of(details);
         timeout.after = timeout.after.min(HANDSHAKE_TIMEOUT.into());
         socket.set_timeout(timeout);
-        // The handshake is done here so that the connect timeout covers it.
+        // Here, so that the connect time-out covers the handshake.
         tls.complete_io(&mut socket)?;
         let config = &details.config;
         let buffers = LazyBuffers::new(config.input_buffer_size(), config.output_buffer_size());
@@ -147,8 +147,7 @@ fn client_config(config: &ClusterConfig) -> Result<ClientConfig> {
     let Some(identity) = &config.identity else {
         return Ok(builder.with_no_client_auth());
     };
-    // Not `with_client_auth_cert`: it refuses what webpki cannot read, such as the X.509 v1
-    // certificates that servers still accept.
+    // `with_client_auth_cert` would refuse X.509 v1, which webpki cannot parse but servers accept.
     let pair = certified_key(&identity.certificate, &identity.key);
     let pair = pair.map_err(|what| Error::bad_config(format!("the client's identity {what}")))?;
     Ok(builder.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(pair))))

@@ -21,24 +21,24 @@ use crate::{
     lock::lock,
 };
 
-/// Bounds name, TCP, proxy and TLS together, each of which has 5 s of its own.
+/// The time limit for DNS, TCP, proxy and TLS together; each has 5 s of its own.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 /// kube-apiserver closes idle connections after 90 s (apiserver `pkg/server/secure_serving.go:171`).
 const MAX_IDLE_AGE: Duration = Duration::from_secs(90);
-/// As many as remote-sync has workers by default: ureq keeps 3, and any other would begin with a handshake.
+/// remote-sync's default number of workers. ureq's default is 3: other workers would begin with a handshake.
 const MAX_IDLE_CONNECTIONS: usize = 8;
 
 pub(crate) struct Transport {
     pub(crate) config: ClusterConfig,
     pub(crate) agent: Agent,
-    /// The server's host and port, and the proxy's if there is one, for network errors.
+    /// Host and port of the server and its proxy, for errors.
     pub(crate) address: String,
     server: Uri,
     authorization: Option<HeaderValue>,
 }
 
 impl Transport {
-    /// `name` is the server in messages.
+    /// Messages call the server `name`.
     pub(crate) fn new(name: &str, config: ClusterConfig, timeout: Duration) -> Result<Self> {
         let server: Uri = config
             .server
@@ -56,14 +56,14 @@ impl Transport {
         let agent_config = Agent::config_builder()
             .http_status_as_error(false)
             .max_redirects(0)
-            // Set in any case: by default ureq reads the environment by rules that are not Go's.
+            // Even `None`: by default, ureq reads the environment by rules other than Go's.
             .proxy(proxy)
             .user_agent(user_agent())
             .accept_encoding("identity")
-            // 128 KiB each by default, allocated with the first byte of each connection.
+            // 128 KiB each by default, for each connection.
             .input_buffer_size(16 << 10)
             .output_buffer_size(4 << 10)
-            // Less than the buffer: a full one would look like the end of the connection.
+            // Less than the buffer: ureq takes a full one for the end of the connection.
             .max_response_header_size((16 << 10) - 1)
             .max_idle_age(MAX_IDLE_AGE)
             .max_idle_connections(MAX_IDLE_CONNECTIONS)
@@ -80,7 +80,7 @@ impl Transport {
         self.server.authority().map(ToString::to_string).unwrap_or_default()
     }
 
-    /// The message for a request, with the rights of `impersonated` alone if that is given.
+    /// The HTTP request, which impersonates the user `impersonated`, if any.
     pub(crate) fn request(
         &self,
         request: &ApiRequest<'_>,
@@ -106,7 +106,7 @@ impl Transport {
     }
 }
 
-/// Host and port, never the user and password that a proxy's URL may have.
+/// Host and port only: the URL of a proxy may hold a password.
 fn address(server: &Uri, proxy: Option<&ureq::Proxy>) -> String {
     let address = format!("{}:{}", server.host().unwrap_or_default(), dial::port(server));
     match proxy {
@@ -115,7 +115,7 @@ fn address(server: &Uri, proxy: Option<&ureq::Proxy>) -> String {
     }
 }
 
-/// Warns of a connection that others can read or change.
+/// Warns of an insecure connection.
 fn warn(name: &str, config: &ClusterConfig) {
     static WARNED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let danger = match config.trust {
@@ -125,7 +125,7 @@ fn warn(name: &str, config: &ClusterConfig) {
         Trust::Anything => "insecure-skip-tls-verify: anyone in between can impersonate the server",
         Trust::Bundle(_) | Trust::System => return,
     };
-    // Once, although each attempt to connect sets up a client.
+    // Once: programs create a client for each attempt to connect.
     if lock(&WARNED).insert(format!("{name} {danger}")) {
         log::warn!(server = name; "{danger}");
     }

@@ -1,4 +1,4 @@
-//! Builder of values within a memory budget, which knows the shape of what an API server sends.
+//! Builds values within a memory budget. It knows the shapes of events, lists and objects.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde_json::{Map, Number, Value};
 use super::{Document, HEAD, MAX_NAME};
 use crate::memory::{Budget, VALUE, entry_cost, text_cost};
 
-/// The place of a value in an event, a list or an object of an API server.
+/// The position of a value in an event, a list or an object.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Position {
     /// An event of a watch: its type and its object.
@@ -16,7 +16,7 @@ pub(super) enum Position {
     /// A list: its kind, its metadata and its items.
     List,
     Items,
-    /// Whether `metadata.managedFields` are kept: they are half of most objects.
+    /// An object, and whether to keep its `metadata.managedFields`, which are half of most objects.
     Root(bool),
     Metadata(bool),
     /// A field of the metadata that belongs to the [`HEAD`], the type of an event, or the kind of a list.
@@ -26,7 +26,7 @@ pub(super) enum Position {
 }
 
 impl Position {
-    /// The place of the value of `key` in a map at this place.
+    /// The position of the value of `key` in a map at this position.
     fn of(self, key: &str) -> Self {
         match self {
             Self::Event => match key {
@@ -47,18 +47,18 @@ impl Position {
         }
     }
 
-    /// Returns whether the value is kept beyond the budget, too: the head is what names the object then.
+    /// Returns whether the value is kept even beyond the budget, to name the object.
     fn is_kept(self) -> bool {
         matches!(self, Self::Root(_) | Self::Metadata(_) | Self::Head)
     }
 }
 
-/// Builds a value. Beyond the budget it builds nothing more but a head, and reads on.
+/// Builds a value. Beyond the budget, it keeps only the head and skips the rest.
 #[derive(Clone, Copy)]
 pub(super) struct Tree<'a> {
     pub(super) budget: &'a Budget,
     pub(super) place: Position,
-    /// Takes the items of a list; `false` ends it.
+    /// Receives the items of a list; `false` aborts it.
     pub(super) each: &'a dyn Fn(Document) -> bool,
 }
 
@@ -78,7 +78,7 @@ impl<'de> DeserializeSeed<'de> for Tree<'_> {
     fn deserialize<D: de::Deserializer<'de>>(self, any: D) -> Result<Value, D::Error> {
         match self.place {
             Position::Event | Position::List | Position::Root(_) => any.deserialize_map(self),
-            // An item without a readable name must fail its list, or its object would count as absent.
+            // An item without a readable name must fail the list: its object would seem to be absent.
             Position::Head => any.deserialize_str(self),
             Position::Elsewhere if !self.budget.is_exceeded() => any.deserialize_any(self),
             Position::Items | Position::Metadata(_) => any.deserialize_any(self),
@@ -136,7 +136,7 @@ impl<'de> Visitor<'de> for Tree<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
         let (budget, mut map) = (self.budget, Map::new());
-        // Beyond the budget only a key that may be of the head is read.
+        // Beyond the budget, only short keys are read: one may belong to the head.
         while let Some(key) = fields.next_key_seed(self.at(Position::Head))? {
             let key = if let Value::String(key) = key { key } else { String::new() };
             let place = self.place.of(&key);
@@ -153,12 +153,12 @@ impl<'de> Visitor<'de> for Tree<'_> {
 }
 
 impl Tree<'_> {
-    /// Returns whether this is what an object comes in, which costs nothing: it costs the same wherever it is read.
+    /// Returns whether this map wraps objects. It is free: an object costs the same in a list, an event or alone.
     fn is_envelope(self) -> bool {
         matches!(self.place, Position::Event | Position::List)
     }
 
-    /// Hands over the items of a list; each has the budget for itself.
+    /// Passes on the items of a list; each has the whole budget.
     fn hand_over<'de, A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
         if self.budget.is_exceeded() {
             return Err(A::Error::custom("too large"));
@@ -174,7 +174,7 @@ impl Tree<'_> {
     }
 }
 
-/// Appends `item`, if there is room for it.
+/// Appends `item`, if the budget allows it.
 fn push(list: &mut Vec<Value>, item: Value, budget: &Budget) {
     let growth = if list.len() < list.capacity() { 0 } else { list.capacity().max(4) };
     if budget.charge(growth * VALUE) {

@@ -1,20 +1,20 @@
-//! Objects of a store, within limits of their number and weight.
+//! Objects of a store, limited by number and weight.
 
 use std::{collections::BTreeMap, mem};
 
-/// The most objects, the most that all may weigh together, and the weight of one.
+/// The maximum number of objects, their maximum total weight, and how to weigh one.
 pub(super) type Limits<T> = (usize, usize, fn(&T) -> usize);
 
-/// Objects by name, within limits; `None` stands for an invalid object, or one left out as the heaviest.
+/// Objects by name; `None` stands for an invalid object, or for one that was omitted as the heaviest.
 #[derive(Debug)]
 pub(super) struct Objects<T> {
     pub(super) limits: Limits<T>,
     pub(super) by_name: BTreeMap<String, Option<T>>,
-    /// Of all together.
+    /// The total weight.
     pub(super) weight: usize,
-    /// More objects exist than the limit.
+    /// There are more objects than the limit.
     pub(super) truncated: bool,
-    /// Some were left out as the heaviest.
+    /// How many objects were omitted as the heaviest, ever.
     pub(super) left_out: usize,
 }
 
@@ -23,7 +23,7 @@ impl<T: PartialEq> Objects<T> {
         Self { limits, by_name: BTreeMap::new(), weight: 0, truncated: false, left_out: 0 }
     }
 
-    /// Inserts an object, and leaves out the heaviest ones until the others are within the limit; returns whether
+    /// Inserts an object, and omits the heaviest ones until the total weight is within its limit. Returns whether
     /// anything has changed.
     pub(super) fn insert(&mut self, name: String, object: Option<T>) -> bool {
         let (count, most, _) = self.limits;
@@ -62,12 +62,12 @@ impl<T: PartialEq> Objects<T> {
         object.map_or(0, self.limits.2)
     }
 
-    /// The number of objects, their weight, and how often one was left out.
+    /// The number of objects, their total weight, and how many were omitted as the heaviest.
     pub(super) fn size(&self) -> (usize, usize, usize) {
         (self.by_name.len(), self.weight, self.left_out)
     }
 
-    /// Returns whether objects that were left out may fit now, as `before` there were more or heavier ones.
+    /// Returns whether omitted objects may fit now, since the size was `before`.
     pub(super) fn made_room(&self, before: (usize, usize, usize)) -> bool {
         let (count, weight, left_out) = self.size();
         (self.truncated || left_out > 0)

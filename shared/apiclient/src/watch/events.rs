@@ -22,7 +22,7 @@ use crate::{
 pub(super) enum EventType {
     Apply,
     Delete,
-    /// No change; only its resourceVersion is of interest.
+    /// No change, only a new resourceVersion.
     Bookmark,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct Events<'a, 'b> {
     body: Bytes<'b>,
     budget: &'b Budget,
     stop: &'a Stop,
-    /// The end in any case, even if the server does not end the watch as requested.
+    /// The end, even if the server does not end the watch as requested.
     end: Instant,
     last: Instant,
 }
@@ -76,7 +76,7 @@ impl<'a, 'b> Events<'a, 'b> {
         Ok(Some((kind.ok_or_else(unknown)?, document)))
     }
 
-    /// Waits for the first byte of an event; `false` at the end of the watch. Blanks are no sign of life.
+    /// Waits for the first byte of an event; returns `false` at the end of the watch. Whitespace does not count.
     fn begins(&mut self) -> Result<bool> {
         self.budget.reset();
         loop {
@@ -109,7 +109,7 @@ impl<'a, 'b> Events<'a, 'b> {
     }
 }
 
-/// Returns whether the read timed out; ureq hides its time-out in an I/O error of kind Other.
+/// Returns whether the read timed out; ureq wraps its time-out in an I/O error of kind Other.
 fn is_pause(error: &io::Error) -> bool {
     let inner = error.get_ref().and_then(|e| e.downcast_ref::<ureq::Error>());
     matches!(inner, Some(ureq::Error::Timeout(_)))

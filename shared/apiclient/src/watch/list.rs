@@ -1,4 +1,4 @@
-//! Selection that is listed and watched, and its lists: page by page, object by object, never the whole in memory.
+//! Selections, and lists of them: page by page, object by object, never a whole list in memory.
 
 use std::{cell::RefCell, io::Read, ops::ControlFlow, time::Instant};
 
@@ -21,26 +21,26 @@ const PAGE: u32 = 500;
 /// The objects to list and watch.
 #[derive(Clone, Copy, Debug)]
 pub struct Selection<'a> {
-    /// A collection, or one object of it if it has a name.
+    /// A collection, or a single object if it has a name.
     pub target: Target<'a>,
     /// A label selector, or empty.
     pub labels: &'a str,
-    /// Of each object nothing but its metadata is sent.
+    /// Whether the server sends metadata only.
     pub metadata_only: bool,
-    /// The most objects in a page of a list.
+    /// The maximum number of objects in a page.
     pub page: u32,
-    /// A list follows each loss of the connection: a server that was restored accepts a watch from its future, and
-    /// stays silent for minutes.
+    /// Whether to list after each lost connection: a restored server accepts a watch from a newer version, and stays
+    /// silent for minutes.
     pub list_after_loss: bool,
 }
 
 impl<'a> Selection<'a> {
-    /// Whole objects, whatever their labels are.
+    /// Whole objects with any labels.
     pub fn all(target: Target<'a>) -> Self {
         Self { target, labels: "", metadata_only: false, page: PAGE, list_after_loss: false }
     }
 
-    /// The query of the first page of a list at least as new as `version`, or of the newest state if it is empty.
+    /// The query for the first page of a list at least as new as `version`; of the newest state if it is empty.
     fn first_page(&self, version: &str) -> String {
         let limit = format!("limit={}", self.page);
         match version {
@@ -62,7 +62,7 @@ impl<'a> Selection<'a> {
         ApiRequest { accept, ..ApiRequest::watch(self.target, self.query(&query)) }
     }
 
-    /// A server or proxy that ignores the field selector must not pass another object off.
+    /// Rejects another object than the selected one: a server or proxy may ignore the field selector.
     pub(super) fn check(&self, client: &Client, object: &Document) -> Result<()> {
         if self.target.name.is_none_or(|name| object.name() == name) {
             return Ok(());
@@ -81,8 +81,7 @@ impl<'a> Selection<'a> {
     }
 }
 
-/// Reads the selection once, in its present state, until `each` breaks or `stop` is raised. After an
-/// error, the items so far were not all.
+/// Lists the selection once, until `each` breaks or `stop` is raised. After an error, `each` has not seen all objects.
 pub fn list(
     client: &Client,
     selection: &Selection<'_>,
@@ -96,8 +95,8 @@ pub fn list(
     ended.map(drop)
 }
 
-/// Reads a list; returns its resourceVersion, or breaks before its end. The client's files may lead elsewhere
-/// meanwhile: a list is of the server that it began on, or none.
+/// Reads a list; returns its resourceVersion, or breaks before its end. It fails if the client's files lead to another
+/// server meanwhile.
 pub(super) fn read_list(
     client: &Client,
     selection: &Selection<'_>,
@@ -145,14 +144,14 @@ pub(super) fn read_list(
 struct Page {
     /// Empty if the server gave no usable one.
     version: String,
-    /// The token of the next page, encoded for a query.
+    /// The token of the next page, percent-encoded.
     next: Option<String>,
 }
 
 type Each<'a> = dyn FnMut(Document) -> ControlFlow<Result<()>> + 'a;
 
-/// Hands over each item as soon as it has arrived. A body that is not a list, or is cut short, is a failure,
-/// so that missing items do not count as gone.
+/// Passes on each item as it arrives. It fails if the body is not a list or is truncated: missing items must not count
+/// as deleted.
 fn read_page(
     client: &Client,
     request: &ApiRequest<'_>,
@@ -160,7 +159,7 @@ fn read_page(
     each: &mut Each<'_>,
 ) -> Result<ControlFlow<(), Page>> {
     let budget = client.budget(request);
-    // What stopped the reading, though there may be more.
+    // What `each` broke with.
     let (each, ended) = (RefCell::new(each), RefCell::new(None));
     let list = json::list(&mut json::reader(body, &budget), &budget, &|item| {
         let went = (each.borrow_mut())(item);
@@ -171,10 +170,10 @@ fn read_page(
         return ended.map(ControlFlow::Break);
     }
     let list = list.map_err(|e| client.unread(request, e, "a list"))?;
-    // An empty list of Go can be null. Anything else must not count as an empty list: all would be gone.
+    // Go may write an empty list as null. Anything else is not a list: all objects would seem to be deleted.
     let has_items = list.get("items").is_some_and(|items| items.is_array() || items.is_null());
     let is_list = has_items && list["kind"].as_str().is_some_and(|kind| kind.ends_with("List"));
-    // Half of the metadata might lack the token of the next page.
+    // Incomplete metadata might lack the token of the next page.
     if !is_list || budget.is_exceeded() {
         return Err(client.odd(request, "not a list"));
     }

@@ -1,28 +1,28 @@
-//! Order of a workqueue: what is next, and when. Pure.
+//! Order of a workqueue: which key is next, and when. It is pure.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::{Duration, Instant},
 };
 
-/// The longest delay: later instants may not be representable.
+/// The longest delay; a later instant may not be representable.
 const MAX_DELAY: Duration = Duration::from_secs(24 * 3600);
 
-/// Failures in a row after which a retry no longer comes before the backlog.
+/// After more failures in a row, a retry belongs to the backlog.
 const MAX_URGENT_FAILURES: u32 = 3;
 
-/// The order in which keys are taken; within a rank, in turn.
+/// The order in which keys are taken; first in, first out within a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rank {
-    /// Large work, of which one item is processed at a time.
+    /// Large objects, one at a time.
     Large,
-    /// With a recent event.
+    /// A recent change.
     Urgent,
     /// From a list.
     Backlog,
 }
 
-/// A place among the keys that wait: by rank, then by number.
+/// The position among the ready keys: by rank, then by number.
 pub(super) type QueuePosition = (Rank, u64);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,20 +50,20 @@ pub enum ReconcileResult {
     RequeueAfter(Duration),
     /// Failed; retried after this time.
     Failed(Duration),
-    /// It is large: it waits until no other such work is processed.
+    /// The object is large: wait until no other large one is being processed.
     RequeueAsLarge,
-    /// It cannot be reconciled at present: it waits until it is retried.
+    /// It cannot be reconciled now: wait for [`Workqueue::retry`](super::Workqueue::retry).
     Park,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct WorkItem<K> {
     pub key: K,
-    /// It comes before what a list returned.
+    /// It comes before the backlog.
     pub urgent: bool,
-    /// It may be large: only one such item is processed at a time.
+    /// The object may be large: one such item is processed at a time.
     pub large: bool,
-    /// Failures in a row before it.
+    /// Failures in a row so far.
     pub failures: u32,
 }
 
@@ -82,7 +82,7 @@ impl QueueDepth {
     }
 }
 
-/// The keys of a queue in their order. Trees, because they free memory when keys are removed.
+/// The keys of a queue in their order. Trees free memory when keys are removed.
 #[derive(Debug)]
 pub(super) struct Order<K> {
     entries: BTreeMap<K, Entry>,
@@ -91,10 +91,10 @@ pub(super) struct Order<K> {
     delayed: BTreeSet<(Instant, K)>,
     /// The number of keys that are being processed.
     running: usize,
-    /// Keys of the backlog among them, and the most that may be.
+    /// How many keys of the backlog are being processed, and how many may be.
     backlog: usize,
     max_backlog: usize,
-    /// A large one is among them.
+    /// A large object is being processed.
     runs_large: bool,
 }
 
@@ -112,7 +112,7 @@ impl<K: Clone + Ord> Order<K> {
         }
     }
 
-    /// Enqueues a key that changed; returns whether a worker may have more to do.
+    /// Enqueues a key that changed; returns whether a worker may have something to do.
     pub(super) fn add(&mut self, key: K, urgent: bool) -> bool {
         match self.entries.get_mut(&key).map(|entry| &mut entry.state) {
             Some(state @ KeyState::Processing) => *state = KeyState::Dirty,
@@ -133,7 +133,7 @@ impl<K: Clone + Ord> Order<K> {
         for (key, entry) in of_these {
             match entry.state {
                 KeyState::Parked | KeyState::Delayed(_) => due.push(key.clone()),
-                // Its attempt may be about to park it.
+                // Its current attempt may park it.
                 KeyState::Processing => entry.state = KeyState::Dirty,
                 KeyState::Ready(..) | KeyState::Dirty => continue,
             }
@@ -184,13 +184,13 @@ impl<K: Clone + Ord> Order<K> {
         }
     }
 
-    /// Returns whether more keys wait than the free workers take. A worker that was just started is free.
+    /// Returns whether there are more ready keys than free workers. A worker that was just started is free.
     pub(super) fn wants_worker(&self, workers: usize) -> bool {
         let free = workers.saturating_sub(self.running());
         self.available().nth(free).is_some()
     }
 
-    /// Returns whether a recent change waits.
+    /// Returns whether a recent change is ready.
     pub(super) fn has_urgent(&self) -> bool {
         self.ready.range((Rank::Urgent, 0)..(Rank::Backlog, 0)).next().is_some()
     }
@@ -237,7 +237,7 @@ impl<K: Clone + Ord> Order<K> {
         depth
     }
 
-    /// Enqueues the delayed keys that are due. Keys join the backlog, unless they have failed only a few times.
+    /// Enqueues the delayed keys that are due: urgent after a few failures, else in the backlog.
     fn end_delays(&mut self, now: Instant) {
         while let Some((_, key)) = self.delayed.first().filter(|(at, _)| *at <= now).cloned() {
             let failures = self.entries.get(&key).map_or(0, |entry| entry.failures);
@@ -256,7 +256,7 @@ impl<K: Clone + Ord> Order<K> {
         self.set(key, Entry { state: KeyState::Ready((rank, self.next)), failures });
     }
 
-    /// Records the entry of a key, and moves the key to the collection of its state.
+    /// Updates the entry of a key, and moves the key to the collection of its state.
     fn set(&mut self, key: K, entry: Entry) {
         match self.entries.insert(key.clone(), entry).map(|before| before.state) {
             Some(KeyState::Ready(place)) => drop(self.ready.remove(&place)),

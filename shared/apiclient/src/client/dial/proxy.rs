@@ -1,4 +1,4 @@
-//! Proxy for a server, and the rules of NO_PROXY.
+//! Choice of the proxy for a server, and NO_PROXY.
 
 use std::net::IpAddr;
 
@@ -6,7 +6,7 @@ use ureq::http::Uri;
 
 use crate::error::{Error, Result};
 
-/// The proxy for `server`: the kubeconfig's own, else the environment's by Go's rules.
+/// The proxy for `server`: the kubeconfig's, else the environment's by Go's rules.
 pub(crate) fn proxy(
     configured: Option<&str>,
     server: &Uri,
@@ -22,14 +22,14 @@ pub(crate) fn proxy(
         Some(rest) => format!("socks5h://{rest}"),
         None => url,
     };
-    // The URL may hold a password: it stays out of the message.
+    // The URL may hold a password, which must not appear in the error.
     ureq::Proxy::new(&url)
         .map(Some)
         .map_err(|_| Error::bad_config(format!("the proxy URL for {server} cannot be used")))
 }
 
-/// golang.org/x/net/http/httpproxy: by the scheme of the server, with lower case as fallback, never for the
-/// local host.
+/// As golang.org/x/net/http/httpproxy: the server's scheme selects the variable, in upper or lower case; there is no
+/// proxy for localhost.
 fn proxy_from_environment(server: &Uri, env: &dyn Fn(&str) -> Option<String>) -> Option<String> {
     let either = |upper: &str, lower: &str| {
         let set = |name: &str| env(name).filter(|value| !value.is_empty());

@@ -1,5 +1,5 @@
-//! TCP connections that notice a dead peer: ureq sets no keep-alive (<https://github.com/algesten/ureq/issues/547>) and
-//! gives no access to its socket.
+//! TCP connections that detect a dead peer. ureq sets no keep-alive (<https://github.com/algesten/ureq/issues/547>) and
+//! does not expose its socket.
 
 use std::{
     fmt,
@@ -17,12 +17,12 @@ use ureq::unversioned::transport::{
 
 use super::left_of;
 
-/// The keep-alive of a quiet connection: Go's, so that a firewall with an idle limit of 30 s keeps it.
+/// Go's keep-alive interval: a firewall with an idle limit of 30 s keeps the connection.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
-/// The time limit for unacknowledged data, probes of a quiet connection too.
+/// The time limit for unacknowledged data, including keep-alive probes.
 const USER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Connects to the first of `addresses` that answers; each gets half of the time that is left, the last all of it.
+/// Connects to the first of `addresses` that answers. Each gets half of the remaining time, and the last one all of it.
 pub(super) fn connect(addresses: &[SocketAddr], deadline: Instant) -> io::Result<TcpStream> {
     let mut failure = io::Error::new(ErrorKind::TimedOut, "no connection in time");
     for (place, address) in addresses.iter().enumerate() {
@@ -41,7 +41,7 @@ pub(super) fn connect(addresses: &[SocketAddr], deadline: Instant) -> io::Result
 
 fn configure(stream: TcpStream) -> io::Result<TcpStream> {
     stream.set_nodelay(true)?;
-    // Without an option that the kernel does not know, the connection still serves.
+    // Best effort: the kernel may not know an option.
     let _ = keep_alive(&stream);
     Ok(stream)
 }
@@ -54,13 +54,13 @@ fn keep_alive(stream: impl AsFd) -> rustix::io::Result<()> {
     sockopt::set_tcp_user_timeout(&stream, milliseconds)
 }
 
-/// A connection for ureq, whose own gives no access to its socket.
+/// Replaces ureq's own transport, which does not expose its socket.
 pub(crate) struct TcpTransport {
-    /// Shared with the one who may have to cut it off.
+    /// Shared with the agent, which may shut it down.
     stream: Arc<TcpStream>,
     buffers: LazyBuffers,
-    /// The time limit for the connection and its end, while it is made: ureq's link for CONNECT gives a proxy all of it
-    /// again for each byte.
+    /// While connecting, the time limit and its end. ureq's CONNECT link would restart the limit with each byte of the
+    /// proxy.
     connecting: Option<(ureq::unversioned::transport::time::Duration, Instant)>,
 }
 
@@ -76,7 +76,7 @@ impl TcpTransport {
         Ok(Self { stream, buffers, connecting })
     }
 
-    /// `timeout`, or what is left of the time to connect if it is that.
+    /// `timeout`; while connecting, the rest of the time to connect.
     fn left_of(&self, mut timeout: NextTimeout) -> NextTimeout {
         if let Some((_, until)) = self.connecting.filter(|(time, _)| timeout.after == *time) {
             timeout.after = until.saturating_duration_since(Instant::now()).into();
@@ -103,7 +103,7 @@ impl Transport for TcpTransport {
         let buffer = self.buffers.input_append_buf();
         let amount = loop {
             match (&*self.stream).read(buffer) {
-                // No signal is meant for this thread: the time restarts at most once or twice.
+                // Signals go to another thread: the time-out rarely restarts.
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 read => break read.map_err(|error| named(error, timeout))?,
             }
@@ -112,9 +112,9 @@ impl Transport for TcpTransport {
         Ok(amount > 0)
     }
 
-    /// No bytes may be readable between two requests: they would be no answer.
+    /// A connection with unread bytes is closed: they belong to no request.
     fn is_open(&mut self) -> bool {
-        // It is connected: a request's time may equal that of connecting by chance.
+        // Connected: from here on, a timeout of the same length means the request's.
         self.connecting = None;
         let quiet = self.stream.set_nonblocking(true).is_ok()
             && matches!(self.stream.peek(&mut [0]), Err(e) if e.kind() == ErrorKind::WouldBlock);
@@ -128,7 +128,7 @@ impl fmt::Debug for TcpTransport {
     }
 }
 
-/// `None` for a wait without end.
+/// `None` means no limit.
 fn remaining(timeout: NextTimeout) -> Result<Option<Duration>, ureq::Error> {
     if timeout.after.is_zero() {
         return Err(ureq::Error::Timeout(timeout.reason));
@@ -136,7 +136,7 @@ fn remaining(timeout: NextTimeout) -> Result<Option<Duration>, ureq::Error> {
     Ok(timeout.not_zero().map(|time| *time))
 }
 
-/// A timed-out socket reports that it would block.
+/// A socket reports a time-out as WouldBlock.
 fn named(error: io::Error, timeout: NextTimeout) -> ureq::Error {
     match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => ureq::Error::Timeout(timeout.reason),

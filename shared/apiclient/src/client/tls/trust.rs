@@ -1,4 +1,4 @@
-//! Trust in servers: by an authority as usual, or because the bundle holds the server's own certificate.
+//! Verification of servers: by an authority, or because the CA bundle contains the server's own certificate.
 
 use std::{fs, sync::Arc};
 
@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 
 #[derive(Debug)]
 pub(super) struct Verifier {
-    /// `None` trusts everybody (`insecure-skip-tls-verify`).
+    /// `None` accepts any server (`insecure-skip-tls-verify`).
     authorities: Option<Arc<WebPkiServerVerifier>>,
     bundle: Vec<CertificateDer<'static>>,
     provider: Arc<CryptoProvider>,
@@ -45,9 +45,9 @@ impl Verifier {
 }
 
 impl ServerCertVerifier for Verifier {
-    /// Verifies by an authority and, beyond that, as Go does, accepts a server whose own certificate is in the
-    /// bundle (crypto/x509 Certificate.Verify: `opts.Roots.contains`): a named certificate of OpenShift, or a
-    /// pinned self-made one. webpki looks at validity before it looks for an authority.
+    /// Verifies by an authority. Like Go (crypto/x509 Certificate.Verify, `opts.Roots.contains`), also accepts a server
+    /// whose own certificate is in the bundle: a named certificate of OpenShift, or a self-signed one. By then, webpki
+    /// has checked its validity period.
     fn verify_server_cert(
         &self,
         server: &CertificateDer<'_>,
@@ -60,7 +60,7 @@ impl ServerCertVerifier for Verifier {
             return Ok(ServerCertVerified::assertion());
         };
         match authorities.verify_server_cert(server, between, name, &[], now) {
-            // `Other` is an authority's certificate that a server presents as its own.
+            // `Other`: the server presents the certificate of an authority.
             Err(TlsError::InvalidCertificate(
                 CertificateError::UnknownIssuer
                 | CertificateError::BadSignature
@@ -75,7 +75,7 @@ impl ServerCertVerifier for Verifier {
         }
     }
 
-    /// The peer must hold the key of its certificate in any case.
+    /// Checked even if any server is accepted: the peer must hold its certificate's key.
     fn verify_tls12_signature(
         &self,
         message: &[u8],
@@ -101,7 +101,7 @@ impl ServerCertVerifier for Verifier {
     }
 }
 
-/// Go's places of the system's roots (crypto/x509/root_linux.go), after SSL_CERT_FILE.
+/// Where Go looks for the system's roots (crypto/x509/root_linux.go) without SSL_CERT_FILE.
 const SYSTEM_ROOTS: [&str; 6] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
