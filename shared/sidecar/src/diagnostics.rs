@@ -1,5 +1,5 @@
-//! `/healthz`, `/readyz`, `/metrics` and, where a program has one, `/debug/state`: one small HTTP endpoint, one
-//! request a connection, a thread for each connection.
+//! HTTP endpoint with `/healthz`, `/readyz`, `/metrics` and, in some programs, `/debug/state`. Each connection has a
+//! thread and serves one request.
 
 mod listener;
 
@@ -19,18 +19,17 @@ use self::listener::Stream;
 pub use self::listener::{HttpListener, Respond};
 
 pub trait Report: Send + 'static {
-    /// `Err` with the reason when the process is broken and must be restarted; never because a
-    /// server is away.
+    /// `Err` with the reason if the process must be restarted; never because a server is unreachable.
     fn healthy(&self) -> std::result::Result<(), String>;
-    /// `Err` with the reason when the program does not do its job at present.
+    /// `Err` with the reason if the program cannot do its job at present.
     fn ready(&self) -> std::result::Result<(), String>;
-    /// Obstacles that do not keep the program from its job, a line each; shown by `/readyz`.
+    /// Other problems for `/readyz`, a line each.
     fn remarks(&self) -> String {
         String::new()
     }
     /// Prometheus' text format.
     fn metrics(&self) -> String;
-    /// The state of the program, as JSON for people; `None` where it has no such page.
+    /// The program's state in JSON, for `/debug/state`; `None` if the program has no such page.
     fn state(&self) -> Option<String> {
         None
     }
@@ -39,21 +38,21 @@ pub trait Report: Send + 'static {
 /// Liveness timeout of a main loop: a heartbeat every 15 s, and the longest request with its retries.
 pub const LOOP_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Returns whether a loop that last ran at `beat` hangs; a loop that has not started does not.
+/// Returns whether a loop hangs that last ran at `beat`; `None` means that it has not started.
 pub fn stuck(beat: Option<Instant>, timeout: Duration) -> bool {
     beat.is_some_and(|beat| beat.elapsed() > timeout)
 }
 
-/// Beyond it, the oldest connection is closed: silent clients do not keep the kubelet waiting, and slow readers hold no
-/// more responses than these.
+/// Another connection closes the oldest one: silent clients must not delay the kubelet, and slow readers hold few
+/// responses in memory.
 const MAX_CONNECTIONS: usize = 16;
 
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 const JSON: &str = "application/json";
-/// Prometheus' own requests are below 1 KiB.
+/// A request of Prometheus has less than 1 KiB.
 const MAX_REQUEST: usize = 8 << 10;
 
-/// Serves `report` where -metrics-host and -metrics-port say, and at `more`, until the end of the process.
+/// Serves `report` at -metrics-host and -metrics-port, and at `more`, until the end of the process.
 pub fn serve(flags: &Flags, more: Option<HttpListener>, report: impl Report) -> Result<()> {
     let mut listeners: Vec<_> = more.into_iter().collect();
     match u16::try_from(flags.number("metrics-port")) {
@@ -73,7 +72,7 @@ fn start(listeners: Vec<HttpListener>, report: impl Report) -> Result<()> {
 }
 
 struct Server {
-    /// Locked while a response is made: clients that wait for one cost no memory.
+    /// Locked while a response is built, which bounds the memory for responses.
     report: Mutex<Box<dyn Report>>,
     /// The oldest first.
     open: Mutex<VecDeque<Arc<TcpStream>>>,
@@ -86,7 +85,7 @@ impl Server {
         if open.len() > MAX_CONNECTIONS
             && let Some(oldest) = open.pop_front()
         {
-            // Ends the thread that reads or writes there.
+            // Ends the thread that reads from or writes to it.
             let _ = oldest.shutdown(Shutdown::Both);
         }
     }
@@ -102,7 +101,7 @@ impl Server {
     fn answer(&self, client: &Arc<TcpStream>, stream: &mut dyn Stream) -> io::Result<()> {
         let request = read_request(stream)?;
         let report = lock(&self.report);
-        // It may have been closed while it waited.
+        // It may have been closed while it waited for the lock.
         if !self.is_open(client) {
             return Err(ErrorKind::ConnectionAborted.into());
         }
@@ -113,7 +112,7 @@ impl Server {
     }
 }
 
-/// The first line of the request, once its head is complete.
+/// The first line of the request, once all headers have arrived.
 fn read_request(stream: &mut dyn Stream) -> io::Result<String> {
     let (mut head, mut chunk) = (Vec::new(), [0; 1024]);
     while !head.windows(4).any(|end| end == b"\r\n\r\n") {

@@ -1,4 +1,4 @@
-//! Go's command line from one table, which serves parsing, `-help` and the block in REFERENCE.md.
+//! Command line in the style of Go. One table is the source for parsing, `-help` and the block in REFERENCE.md.
 
 mod duration;
 #[cfg(test)]
@@ -12,11 +12,11 @@ use lexopt::Parser;
 pub use self::duration::duration;
 use self::duration::seconds;
 
-/// The version of all programs, the workspace's.
+/// The version of the workspace, and so of all programs.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// The commit that was built, with `-dirty` after it where the source differed from it. `make dist` gives it to the
-/// compiler; a build by cargo alone leaves it empty, so that a commit recompiles nothing.
+/// The commit of the build, with `-dirty` if the source differed. `make dist` sets it; it is empty in other builds, so
+/// that a commit recompiles nothing.
 pub const REVISION: &str = match option_env!("SPOKE_REVISION") {
     Some(revision) => revision,
     None => "",
@@ -26,7 +26,7 @@ pub const REVISION: &str = match option_env!("SPOKE_REVISION") {
 pub struct Flag {
     pub name: &'static str,
     pub kind: FlagKind,
-    /// As it would be typed; empty for none.
+    /// As on the command line; empty for none.
     pub default: &'static str,
     pub help: &'static str,
     /// The heading in `-help`.
@@ -40,40 +40,40 @@ impl Flag {
     }
 }
 
-/// The kinds of values of flags; the names are those of Go's usage text.
+/// The kind of a flag's value; Go's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlagKind {
-    /// Another name of the flag that its default names; `-help` does not list it.
+    /// Another name for the flag in `default`; `-help` does not list it.
     Alias,
-    /// `-x` or `-x=false`; never a separate value, as in Go.
+    /// `-x` or `-x=false`; as in Go, never a separate argument.
     Bool,
-    /// A time as Go writes it: `1m30s`.
+    /// A duration in Go's format: `1m30s`.
     Duration,
     Int,
-    /// May be repeated; values are put together with commas.
+    /// May be repeated; commas join the values.
     List,
-    /// Of a program that this one stands in for: accepted with any value and without effect. Its help is the reason,
-    /// for the log; `-help` does not list it.
+    /// A flag of the replaced program: accepted for compatibility, without effect. Its help is the reason, for the log;
+    /// `-help` does not list it.
     Ignored,
-    /// Two values, each an argument of its own; they are put together with a blank.
+    /// Two arguments, which a blank joins.
     Pair,
     Port,
-    /// As `Ignored`, but an error: users would miss what it does.
+    /// Like `Ignored`, but an error: users rely on its effect.
     Refused,
-    /// A time as Go writes it, or a number of seconds.
+    /// A duration in Go's format, or a number of seconds.
     Seconds,
     String,
 }
 
 #[derive(Debug)]
 pub enum Invocation<T> {
-    /// Print this and exit 0.
+    /// Print this text and exit with 0.
     Print(String),
-    /// Do the work.
+    /// Run with these settings.
     Run(T),
 }
 
-/// The values of all flags of the table, checked for their kind.
+/// The values of all flags of the table, validated by kind.
 #[derive(Clone, Debug)]
 pub struct Flags {
     values: BTreeMap<&'static str, String>,
@@ -81,10 +81,10 @@ pub struct Flags {
     ignored: BTreeMap<&'static str, &'static str>,
 }
 
-/// Anything longer is a typo.
+/// The longest period: a longer one is a typo.
 const MAX_PERIOD: Duration = Duration::from_secs(86_400);
 
-/// Rows of a table under the headings of their groups: name, kind and default of each flag, and its help.
+/// Rows of a flag table, by group: name, kind and default of each flag, and its help.
 #[macro_export]
 macro_rules! flag_rows {
     ($([$group:literal] $($name:literal $kind:ident $default:expr => $help:expr;)+)+) => {
@@ -98,7 +98,7 @@ macro_rules! flag_rows {
     };
 }
 
-/// The flags that every program has; `metrics_port` is the program's own default.
+/// The flags of every program; `metrics_port` is the default port of the program.
 pub fn common(metrics_port: &'static str) -> [Flag; 9] {
     flag_rows! {
         ["Connections"]
@@ -136,7 +136,7 @@ pub fn parse(
     let values = table.iter().map(|flag| (flag.name, flag.default.to_owned())).collect();
     let mut flags = Flags { values, given: Vec::new(), ignored: BTreeMap::new() };
     let mut parser = Parser::from_args(arguments);
-    // lexopt takes `-name` for a bundle of short flags, hence the raw arguments.
+    // Raw arguments: lexopt would read `-name` as a bundle of short flags.
     let mut next = move || {
         let argument = parser.raw_args().map_err(|e| e.to_string())?.next();
         let argument = argument.map(OsString::into_string).transpose();
@@ -155,7 +155,7 @@ pub fn parse(
             (Some(value), _) => value.to_owned(),
             (None, FlagKind::Bool) => "true".to_owned(),
             (None, kind) => {
-                // Also where it begins with a dash, as in Go.
+                // As in Go, even if it begins with a dash.
                 let value = next()?.ok_or_else(|| format!("flag needs an argument: -{name}"))?;
                 match kind {
                     FlagKind::Pair => value + &next()?.map_or(String::new(), |it| format!(" {it}")),
@@ -178,7 +178,7 @@ pub fn parse(
 pub const NO_NAMESPACE: &str =
     "the program's namespace is not known: set -namespace or POD_NAMESPACE";
 
-/// `name`, if it is valid; the error calls the setting `what`.
+/// Validates `name`; the error calls the setting `what`.
 pub fn object_name(what: &str, name: impl Into<String>) -> Result<String, String> {
     let name = name.into();
     if valid_name(&name) {
@@ -200,12 +200,12 @@ impl Flags {
         Ok(())
     }
 
-    /// The flags that were given and have no effect, each with the reason.
+    /// The ignored flags on the command line, each with the reason.
     pub fn ignored(&self) -> &BTreeMap<&'static str, &'static str> {
         &self.ignored
     }
 
-    /// A value; empty if the flag has no default and was not given.
+    /// The value of a flag, or its default.
     pub fn text(&self, name: &str) -> &str {
         self.values.get(name).map_or("", String::as_str)
     }
@@ -235,7 +235,7 @@ impl Flags {
         seconds(self.text(name)).unwrap_or_default()
     }
 
-    /// The value of a `Duration` flag that is a wait.
+    /// The value of a `Duration` flag that must be above zero.
     pub fn period(&self, name: &str) -> Result<Duration, String> {
         let period = self.duration(name);
         if period.is_zero() || period > MAX_PERIOD {
@@ -253,7 +253,7 @@ impl Flags {
         truth(self.text(name)) == Some(true)
     }
 
-    /// The flags `once` and `wait-timeout` together: a single pass and its time limit.
+    /// The time limit of a single pass, by `-once` and `-wait-timeout`; `None` without `-once`.
     pub fn once(&self) -> Result<Option<Duration>, String> {
         match self.switch("once") {
             true => Ok(Some(self.duration("wait-timeout"))),
@@ -269,14 +269,14 @@ impl Flags {
         self.given.contains(&name)
     }
 
-    /// The flags that were given, for the log; user and password of a URL are left out.
+    /// The flags on the command line for the log, without user and password of URLs.
     pub fn given(&self) -> String {
         let shown = |name: &&str| format!("-{name}={}", without_password(self.text(name)));
         self.given.iter().map(shown).collect::<Vec<_>>().join(" ")
     }
 }
 
-/// The flag of this name; Go's flag package has `-h` too.
+/// Finds a flag by name or alias; `-h` means `-help`, as in Go.
 fn find<'a>(table: &'a [Flag], name: &str) -> Option<&'a Flag> {
     let name = if name == "h" { "help" } else { name };
     let found = table.iter().find(|flag| flag.name == name)?;
@@ -319,7 +319,7 @@ fn without_password(value: &str) -> String {
     format!("{scheme}***@{host}")
 }
 
-/// The text of `-help`: groups in the order of the table, the flags of each sorted by name as in Go.
+/// The text of `-help`: groups in the order of the table, flags by name, as in Go.
 pub fn help(program: &str, table: &[Flag]) -> String {
     let mut groups: Vec<(&str, Vec<&Flag>)> = Vec::new();
     for flag in table.iter().filter(|flag| flag.is_listed()) {

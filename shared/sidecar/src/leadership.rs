@@ -1,5 +1,4 @@
-//! Leadership: only one replica works at a time, and it knows when it has to stop. The election runs in a
-//! thread of its own.
+//! Leadership: one replica works at a time, and it knows when it must stop. The election has its own thread.
 
 use std::{
     sync::{Arc, Mutex},
@@ -28,26 +27,26 @@ use crate::{
     runtime::{self, End},
 };
 
-/// The lead, as far as this replica can be sure of it.
+/// Whether this replica leads.
 pub struct Leadership {
     stop: Stop,
     standing: Mutex<Standing>,
-    /// Name of the Lease, and its client; `None` for a single replica.
+    /// The name of the Lease, and the client for it; `None` for a single replica.
     election: Option<(String, Client)>,
-    /// Raised at the end of the election; without one, with `stop`.
+    /// Raised at the end of the election, or with `stop` if there is none.
     released: Stop,
 }
 
 /// The result of the last attempt.
 #[derive(Clone, Copy, Default)]
 struct Standing {
-    /// Until when this replica is certain to lead.
+    /// Until when this replica certainly leads.
     leads: Option<Instant>,
     /// Until when another replica holds the Lease.
     follows: Option<Instant>,
 }
 
-/// How long a single replica leads: longer than any process lives.
+/// How long a single replica leads: longer than any process runs.
 const FOREVER: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 /// As in client-go.
@@ -56,7 +55,7 @@ const LEADER: Family = Family::gauge(
     "Gauge of if the reporting system is master of the relevant lease, 0 indicates backup, 1 indicates master.",
 );
 
-/// Rows for the times of an election, with these defaults for the duration of the Lease, the deadline and the interval.
+/// The flags for the timing of an election, with these defaults.
 pub fn flags([lease, renew, retry]: [&'static str; 3]) -> [Flag; 3] {
     flag_rows! {
         ["Replicas"]
@@ -69,7 +68,7 @@ pub fn flags([lease, renew, retry]: [&'static str; 3]) -> [Flag; 3] {
     }
 }
 
-/// The times of an election, by client-go's rules (`tools/leaderelection/leaderelection.go`,
+/// The timing of an election, validated by client-go's rules (`tools/leaderelection/leaderelection.go`,
 /// NewLeaderElector).
 pub fn timing(flags: &Flags) -> std::result::Result<ElectionTiming, String> {
     let [lease, renew, retry] = [
@@ -92,17 +91,17 @@ pub fn timing(flags: &Flags) -> std::result::Result<ElectionTiming, String> {
     }
 }
 
-/// An election of one leader among the replicas of a program.
+/// Settings of an election.
 pub struct Election<'a> {
-    /// Namespace and name of its Lease.
+    /// Namespace and name of the Lease.
     pub lease: (&'a str, &'a str),
     pub timing: ElectionTiming,
-    /// The wait before the first attempt.
+    /// How long to wait before the first attempt.
     pub delay: Duration,
 }
 
-/// Starts `election`, if there are several replicas, and calls `work` at once, which has to wait for the lead. After
-/// `work`, even after an error, `stop` is raised and a leader releases its Lease.
+/// Starts `election`, if any, and calls `work`, which must wait for the lead. After `work`, even after an error, raises
+/// `stop` and waits until the leader has released its Lease.
 pub fn run(
     election: Option<Election<'_>>,
     flags: &Flags,
@@ -129,7 +128,7 @@ impl Leadership {
     /// Starts the election, until `stop` is raised.
     fn campaign(election: Election<'_>, flags: &Flags, stop: &Stop) -> Result<Arc<Self>> {
         let Election { lease: (namespace, name), timing, delay } = election;
-        // Half of the deadline for a request leaves time for another one.
+        // Half of the deadline, so that a request that hangs leaves time for another one.
         let client = own_cluster(flags, timing.renew / 2)?;
         let leadership = Arc::new(Self {
             stop: stop.clone(),
@@ -156,24 +155,24 @@ impl Leadership {
         }
     }
 
-    /// Returns whether this replica can be sure that it is the leader.
+    /// Returns whether this replica certainly leads.
     pub fn leads(&self) -> bool {
         self.leads_until().is_some()
     }
 
-    /// Returns whether another replica is known to lead.
+    /// Returns whether another replica leads, as far as known.
     pub fn follows(&self) -> bool {
         self.standing().follows.is_some_and(|until| Instant::now() < until)
     }
 
-    /// Waits for the lead; `false` at the end of the process.
+    /// Waits for the lead; returns `false` at the end of the process.
     pub fn wait_until_leading(&self) -> bool {
         controller::run(&self.stop, || (!self.leads()).then(|| Instant::now() + Stop::SLICE));
         !self.stop.raised()
     }
 
-    /// Waits while this replica is the leader, or until the end of the process. The time limit holds even
-    /// while a request is pending: others take over when it has passed.
+    /// Waits until this replica loses the lead, or until the end of the process. The lead ends in time even if a
+    /// request hangs: another replica takes over then.
     pub fn wait_until_lost(&self) -> Result<()> {
         controller::run(&self.stop, || self.leads_until());
         let why = match self.follows() {
@@ -192,7 +191,7 @@ impl Leadership {
         *lock(&self.standing)
     }
 
-    /// Takes part until the end of the process, then releases the Lease.
+    /// Takes part in the election until the end of the process, then releases the Lease.
     fn take_part(&self, client: &Client, target: &Target<'_>, timing: ElectionTiming) {
         let retry = timing.retry;
         let mut candidate = Candidate::new(election::identity(), timing);
@@ -207,13 +206,13 @@ impl Leadership {
                     Some(_) => log_object!(Level::Info, target; "became the leader"),
                     None => log_object!(Level::Warn, target; "lost leader election"),
                 }
-                // A renewal wakes nobody.
+                // Only for changes of the leader, not for each renewal.
                 self.stop.wake();
             }
             if before.follows.is_none() && standing.follows.is_some() {
                 log_object!(Level::Info, target, leader = candidate.holder(); "standing by");
             }
-            // A leader keeps its pace.
+            // A leader renews without jitter.
             let jitter = if leads.is_some() { 0.0 } else { JITTER * fastrand::f64() };
             self.stop.wait(pause(&mut backoff, target, result, retry + retry.mul_f64(jitter)));
         }
@@ -223,7 +222,7 @@ impl Leadership {
     }
 }
 
-/// Logs the result of an attempt; returns the time until the next one, `wait` unless the server asks for more.
+/// Logs the result of an attempt; returns the time until the next one: `wait`, or more if the server asks for it.
 fn pause(
     backoff: &mut Backoff,
     target: &Target<'_>,

@@ -1,4 +1,4 @@
-//! Frame of a program: flags, log, endpoint, metrics, signals, leadership, exit codes.
+//! What every program has: flags, log, endpoint, metrics, signals, leadership, exit codes.
 
 pub mod client;
 pub mod diagnostics;

@@ -1,4 +1,4 @@
-//! Log lines on stderr, as klog writes them or as JSON; a full or closed pipe costs lines, never time.
+//! Log on stderr, in klog's format or as JSON. A full or closed pipe drops lines and never blocks.
 
 use std::{
     fmt::Write as _,
@@ -18,11 +18,11 @@ use apiclient::{log_line::printable, stop::start_thread, time::micro_time};
 
 use crate::flags::{Flags, VERSION};
 
-/// Lines that wait for a slow reader; more are dropped.
+/// How many lines wait for a slow reader; further ones are dropped.
 const MAX_QUEUED: usize = 256;
 const MAX_TEXT: usize = 2000;
 
-/// Sets up the log for `program` and writes its first line, with version and flags.
+/// Sets up the log of `program`, and writes a first line with version and flags.
 pub fn start(program: &str, flags: &Flags) -> Result<Log, String> {
     let format = match flags.text("logging-format") {
         "text" => klog,
@@ -38,7 +38,7 @@ pub fn start(program: &str, flags: &Flags) -> Result<Log, String> {
     };
     Builder::new()
         .filter_level(level)
-        // ureq, ureq_proto and rustls log connections and frames, nothing that a user can act on.
+        // ureq, ureq_proto and rustls log connections and frames, which no user can act on.
         .filter_module("ureq", LevelFilter::Off)
         .filter_module("rustls", LevelFilter::Off)
         .format(move |out, record| out.write_all(format(SystemTime::now(), record).as_bytes()))
@@ -67,7 +67,7 @@ enum Entry {
 
 fn write_out(entries: &Receiver<Entry>) {
     while let Ok(entry) = entries.recv() {
-        // There is nowhere to report a closed stderr.
+        // A closed stderr cannot be reported.
         let _ = match entry {
             Entry::Line(line) => io::stderr().write_all(&line).is_ok(),
             Entry::End(done) => done.send(()).is_ok(),
@@ -75,12 +75,12 @@ fn write_out(entries: &Receiver<Entry>) {
     }
 }
 
-/// env_logger writes a whole line at a time.
+/// Receives one whole line per write from env_logger.
 struct Lines(SyncSender<Entry>);
 
 impl Write for Lines {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        // Full: the line is dropped.
+        // Drops the line if the queue is full.
         let _ = self.0.try_send(Entry::Line(line.to_vec()));
         Ok(line.len())
     }
@@ -90,8 +90,7 @@ impl Write for Lines {
     }
 }
 
-/// `I1121 12:00:00.000000       1 run.rs:42] text key=value` (klog's header; the process number is always 1
-/// in a container). Values are quoted where a blank or a quote would make them two.
+/// klog's format: `I1121 12:00:00.000000       1 run.rs:42] text key=value`. Ambiguous values are quoted.
 fn klog(now: SystemTime, record: &Record<'_>) -> String {
     let letter = match record.level() {
         Level::Error => 'E',
@@ -118,8 +117,8 @@ fn needs_no_quotes(text: &str) -> bool {
     !text.is_empty() && !text.contains([' ', '"', '=', '\\'])
 }
 
-/// The fields of Kubernetes' own JSON logs (component-base `logs/json`), where keys stand beside `msg`: `ts` is
-/// in milliseconds.
+/// The format of Kubernetes' JSON logs (component-base `logs/json`): keys are fields like `msg`, and `ts` is in
+/// milliseconds.
 fn json_line(now: SystemTime, record: &Record<'_>) -> String {
     let since = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let mut line = json!({
@@ -134,8 +133,8 @@ fn json_line(now: SystemTime, record: &Record<'_>) -> String {
     format!("{line}\n")
 }
 
-/// The keys of a line with their values: numbers as they are, all else in one line of text. An empty value is left
-/// out, as the namespace of an object that is in none.
+/// The keys of a line with their values: numbers, or text in one line. Empty values are dropped, such as the namespace
+/// of a cluster-scoped object.
 #[derive(Default)]
 struct Pairs(Vec<(String, serde_json::Value)>);
 
@@ -152,7 +151,7 @@ impl<'kvs> VisitSource<'kvs> for Pairs {
 
 fn pairs(record: &Record<'_>) -> Vec<(String, serde_json::Value)> {
     let mut pairs = Pairs::default();
-    // It cannot fail: the visitor above never does.
+    // The visitor above never fails.
     let _ = record.key_values().visit(&mut pairs);
     pairs.0
 }

@@ -1,4 +1,4 @@
-//! Metrics in Prometheus' text format: those that every program has about itself and its requests.
+//! Metrics in Prometheus' text format, and the ones of every program: about its process and its requests.
 
 use std::{
     collections::BTreeMap,
@@ -38,7 +38,7 @@ impl Family {
     }
 }
 
-/// Samples by family; printing gives the text of `/metrics`.
+/// Samples by family; `Display` writes the text of `/metrics`.
 #[derive(Debug, Default)]
 pub struct Metrics(BTreeMap<Family, String>);
 
@@ -61,7 +61,7 @@ pub const LAST_SUCCESS: Family = Family::gauge(
 );
 pub const FAILURES: Family =
     Family::gauge("sidecar_consecutive_failures", "Failures since the last success.");
-/// Credentials that are followed, as in controller-runtime; the next one too.
+/// Reloads of credentials, with controller-runtime's names; also the next one.
 pub const CERTIFICATE_READS: Family =
     Family::counter("certwatcher_read_certificate_total", "Total number of certificate reads.");
 pub const CERTIFICATE_ERRORS: Family = Family::counter(
@@ -90,7 +90,7 @@ impl Metrics {
         self.sample(family, "_count", labels, count);
     }
 
-    /// Adds the metrics of the process, Prometheus' standard set; it began at `started`.
+    /// Adds Prometheus' standard set about the process, which began at `started`.
     pub fn add_process(&mut self, name: &str, started: SystemTime) {
         let build = "The program, its version and its commit; always 1.";
         let labels = [("name", name), ("version", VERSION), ("revision", REVISION)];
@@ -98,7 +98,7 @@ impl Metrics {
         let mut gauge = |name, help, value| self.add(Family::gauge(name, help), &[], value);
         let start = "Start time of the process since unix epoch in seconds.";
         gauge("process_start_time_seconds", start, timestamp(started));
-        // Without the descriptor of this read.
+        // Minus the descriptor of this read.
         let files = fs::read_dir("/proc/self/fd").map_or(0, Iterator::count).saturating_sub(1);
         gauge("process_open_fds", "Number of open file descriptors.", files as f64);
         if let Some(most) = getrlimit(Resource::Nofile).current {
@@ -107,7 +107,7 @@ impl Metrics {
         let cpu = Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default();
         let help = "Total user and system CPU time spent in seconds.";
         self.add(Family::counter("process_cpu_seconds_total", help), &[], cpu.as_secs_f64());
-        // In pages: the address space, then what is resident of it (man 5 proc_pid_statm).
+        // In pages: virtual memory, then resident memory (man 5 proc_pid_statm).
         let memory = fs::read_to_string("/proc/self/statm").unwrap_or_default();
         let pages = memory.split(' ').map_while(|pages| pages.parse::<u64>().ok());
         let families = [
@@ -119,7 +119,7 @@ impl Metrics {
         }
     }
 
-    /// Adds the requests of a client and the clock of its server; `target` distinguishes it from the others.
+    /// Adds the requests of a client and the clock of its server, with the label `target`.
     pub fn add_client(&mut self, target: &str, client: &Client) {
         if let Some(clock) = client.clock() {
             self.add(SKEW, &[("host", &client.host()), ("target", target)], clock.ahead);
@@ -127,7 +127,7 @@ impl Metrics {
         self.add_requests(target, client.requests());
     }
 
-    /// Adds the requests to a server, which may be away.
+    /// Adds the requests to a server, which may have no client at present.
     pub fn add_requests(&mut self, target: &str, requests: &RequestMetrics) {
         let counts = requests.counts();
         let host = ("host", counts.host.as_str());
@@ -136,7 +136,7 @@ impl Metrics {
             self.add(REQUESTS, &labels, count);
         }
         for (method, durations) in &counts.durations {
-            // client-go's label with another name.
+            // client-go calls the method `verb` here.
             let labels = [host, ("target", target), ("verb", method)];
             self.add_histogram(DURATION, &labels, durations);
         }

@@ -1,4 +1,4 @@
-//! Renewal of a Lease by a client, with its status for the log and the endpoint.
+//! Renews a Lease with a client, and keeps the status for the log and the endpoint.
 
 use std::{
     sync::Mutex,
@@ -20,11 +20,11 @@ use apiclient::{
 
 use crate::metrics::{FAILURES, Family, LAST_SUCCESS, Metrics, timestamp};
 
-/// The number of failures before a success, or what failed, and when it is tried again.
+/// The number of failures before a success, or the error and when to retry.
 pub type RenewalResult = std::result::Result<u32, (Error, Retry)>;
 
-/// Renews `lease` at `now`, and records the result in `status`. Asks `allowed` before each write: after a conflict the
-/// Lease may be the next leader's. The caller logs the result, see [`log_result`].
+/// Renews `lease` at `now`, and records the result in `status`. Calls `allowed` before each write: after a conflict,
+/// the Lease may belong to another leader. The caller logs the result, see [`log_result`].
 pub fn attempt(
     renewal: &mut Renewal,
     status: &Mutex<RenewalStatus>,
@@ -51,7 +51,7 @@ pub struct RenewalStatus {
     pub renewed: Option<Now>,
     /// Failures in a row.
     pub failures: u32,
-    /// Since when they are in a row, and the last one.
+    /// When the failures began, and the last error.
     failing: Option<(SystemTime, String)>,
     /// Between the last two renewals.
     interval: Option<Duration>,
@@ -102,7 +102,7 @@ const INTERVAL: Family =
 const RENEWALS: Family =
     Family::counter("sidecar_lease_renewals_total", "Renewals of the Lease, by result.");
 
-/// Logs one line per change, with details at -v 2, about the Lease `target` on `server`.
+/// Logs one line per change, and each renewal at -v 2, about the Lease `target` on `server`.
 pub fn log_result(server: &str, target: &Target<'_>, result: &RenewalResult) {
     match result {
         Err((error, retry)) => retry.log(server, target, error, "lease renewal failed"),

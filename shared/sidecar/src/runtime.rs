@@ -1,4 +1,4 @@
-//! Frame of a program: command line, signals, log, and the one table of exit codes.
+//! The main function of a program: command line, signals, log, and exit codes.
 
 use std::{
     env,
@@ -25,8 +25,7 @@ use crate::{
     logging::{self, Log},
 };
 
-/// A slow reader gets the last lines until then: within a second of the signal, of which other work may take
-/// [`Stop::GRACE_PERIOD`].
+/// How long after the signal a slow reader may take the last lines: within a second, and after [`Stop::GRACE_PERIOD`].
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(950);
 
 const STOPPED: u8 = 0;
@@ -34,7 +33,7 @@ const REFUSED: u8 = 1;
 const USAGE: u8 = 2;
 const ABSENT: u8 = 3;
 
-/// Exit codes and their meanings; docs/operations.md has the same table.
+/// Exit codes and their meanings, as in docs/operations.md.
 pub const EXIT_CODES: [(u8, &str); 4] = [
     (STOPPED, "stopped by SIGTERM or SIGINT, or done, or `-help` or the like was printed"),
     (
@@ -56,8 +55,8 @@ pub fn arguments() -> std::result::Result<Vec<OsString>, String> {
     Ok(env::args_os().skip(1).collect())
 }
 
-/// Runs the program `name` with these arguments, or with the sentence that refuses them: `check` turns flags into
-/// settings, into a text to print, or into a sentence about the problem; `run` works until it is stopped.
+/// Runs the program `name` with these arguments, or prints the error about them. `check` turns flags into settings, a
+/// text to print, or an error; `run` works until it is stopped.
 pub fn main<Settings>(
     name: &'static str,
     table: &[Flag],
@@ -65,17 +64,17 @@ pub fn main<Settings>(
     check: impl FnOnce(&Flags) -> std::result::Result<Invocation<Settings>, String>,
     run: impl FnOnce(&Settings, &Flags, &Stop) -> Result<End>,
 ) -> ExitCode {
-    // First of all: process 1 ignores signals that have no handler.
+    // First: process 1 ignores signals without a handler.
     let stop = stop_on_signals();
     keep_memory_private();
     let (flags, settings, log) = match prepare(name, table, arguments, check) {
         Ok(Invocation::Run(prepared)) => prepared,
         Ok(Invocation::Print(text)) => {
-            // Whoever reads it may have closed the pipe.
+            // The reader may have closed the pipe.
             let _ = io::stdout().write_all(text.as_bytes());
             return ExitCode::from(STOPPED);
         }
-        // The cause alone: most people see only the last lines of a log.
+        // Without the usage text: most people see only the last lines of a log.
         Err(sentence) => {
             let text = format!("{sentence}\nRun '{name} -help' for usage.\n");
             let _ = io::stderr().write_all(text.as_bytes());
@@ -141,7 +140,7 @@ pub fn spawn(name: &'static str, work: impl FnOnce() + Send + 'static) -> Result
     start_thread(name, work).map_err(refused)
 }
 
-/// As [`spawn`], with the part of the program that its threads share.
+/// Like [`spawn`], with a value that threads share.
 pub fn spawn_with<T: Send + Sync + 'static>(
     name: &'static str,
     shared: &Arc<T>,
@@ -151,10 +150,10 @@ pub fn spawn_with<T: Send + Sync + 'static>(
     spawn(name, move || work(&shared))
 }
 
-/// Keeps private keys in memory: a crash must not write them to a disk, nor may other processes of this
-/// user read them, such as those of other containers where a pod shares its process namespace.
+/// Protects private keys in memory: a crash must not write them to disk, and no other process of this user may read
+/// them, such as in other containers of a pod with a shared process namespace.
 fn keep_memory_private() {
-    // The program works without them too.
+    // Best effort.
     let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
     let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
 }

@@ -1,4 +1,4 @@
-//! Listening socket of the endpoint, on both versions of IP unless one is named, and the sockets of its clients.
+//! Listening socket of the endpoint, for IPv4 and IPv6 by default, and its connections.
 
 use std::{
     io::{self, Read, Write},
@@ -19,15 +19,15 @@ pub trait Stream: Read + Write {}
 
 impl<T: Read + Write> Stream for T {}
 
-/// Answers the request that comes over a stream.
+/// Answers the request from a stream.
 pub type Respond<'a> = dyn FnMut(&mut dyn Stream) -> io::Result<()> + 'a;
 
-/// Passes a client's stream, its socket or TLS over it, to the function that answers.
+/// Passes a client's stream, plain or TLS, to the function that answers.
 type Session = dyn Fn(&TcpStream, &mut Respond<'_>) -> io::Result<()> + Send + Sync;
 
 /// For each read and write; Prometheus' scrape_timeout.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Out of memory or descriptors: no reason to spin.
+/// The pause after a failed accept, such as for lack of descriptors.
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
 pub struct HttpListener {
@@ -36,7 +36,7 @@ pub struct HttpListener {
 }
 
 impl HttpListener {
-    /// Binds `host` and `port`, which `flag` named; errors call the address `what`.
+    /// Binds `host` and `port`, which `flag` set; errors call the address `what`.
     pub fn bind(
         (what, flag): (&str, &str),
         (host, port): (&str, u16),
@@ -72,7 +72,7 @@ impl HttpListener {
         server.admit(&client);
         let (session, served, of) = (self.session.clone(), server.clone(), client.clone());
         let started = start_thread("client", move || {
-            // An error ends the connection, as success does.
+            // The connection ends in any case.
             let _ = session(&of, &mut |stream| served.answer(&of, stream));
             served.dismiss(&of);
         });
@@ -80,16 +80,16 @@ impl HttpListener {
     }
 }
 
-/// The addresses of -metrics-host, of which the first that can be bound counts. No name service: a look-up could
-/// outlast a SIGTERM.
+/// The addresses of -metrics-host, of which the first that can be bound is used. There is no DNS: a look-up could
+/// outlast SIGTERM.
 fn addresses(host: &str, port: u16) -> Option<Vec<SocketAddr>> {
     let address: IpAddr = match host.trim_matches(['[', ']']) {
         "" => Ipv6Addr::UNSPECIFIED.into(),
         "localhost" => Ipv4Addr::LOCALHOST.into(),
         host => host.parse().ok()?,
     };
-    // As in Go, `0.0.0.0` means both versions too (golang/go#17615): the kubelet probes the first address of a pod,
-    // whichever version that is. The second is for hosts without IPv6.
+    // As in Go, `0.0.0.0` means IPv4 and IPv6 (golang/go#17615): the kubelet probes the pod's first address, of either
+    // family. The second address is for hosts without IPv6.
     Some(match address.is_unspecified() {
         true => vec![(Ipv6Addr::UNSPECIFIED, port).into(), (Ipv4Addr::UNSPECIFIED, port).into()],
         false => vec![(address, port).into()],

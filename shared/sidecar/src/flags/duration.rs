@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-/// Go's longest: 63 bits of nanoseconds, some 292 years. It can be added to any clock.
+/// Go's longest duration, 63 bits of nanoseconds or some 292 years, which can be added to any clock.
 const MAX_DURATION: Duration = Duration::from_nanos(i64::MAX as u64);
 
-/// time.ParseDuration, with negative times as zero.
+/// Go's time.ParseDuration; a negative duration is zero.
 pub fn duration(text: &str) -> Option<Duration> {
     const UNITS: [(&str, f64); 8] = [
         ("ns", 1e-9),
