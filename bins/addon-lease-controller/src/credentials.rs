@@ -1,5 +1,4 @@
-//! Hub credentials: the client follows the Secret or the file, and keeps its credentials while a new
-//! version is invalid.
+//! Hub credentials, from a Secret or a file. A client keeps its credentials if a new version is invalid.
 
 use std::{
     mem,
@@ -24,7 +23,7 @@ use serde_json::Value;
 
 use crate::{lease::LeaseCluster, settings::Settings};
 
-/// The longest wait between two attempts to read a file that is not there yet, whatever the period.
+/// The longest wait between two attempts to read a missing file.
 const MAX_WAIT: Duration = Duration::from_secs(60);
 
 pub(crate) struct HubClient {
@@ -38,12 +37,12 @@ pub(crate) struct HubClient {
 #[derive(Clone)]
 pub(crate) enum Source {
     File(PathBuf),
-    /// With the client of its cluster.
+    /// The client of the Secret's cluster.
     Secret(Client, String, String),
 }
 
-/// The version of the Secret, and its configuration: `None` while it is being deleted. It counts as gone then, as with
-/// the Go sidecar (klusterlet-addon-lease-controller controllers/lease_controller.go:131-136).
+/// The version of the Secret, and its configuration. `None` while the Secret is being deleted: like the Go sidecar, we
+/// treat it as absent then (klusterlet-addon-lease-controller controllers/lease_controller.go:131-136).
 type SecretState = (Option<String>, Option<Result<ClusterConfig>>);
 
 impl HubClient {
@@ -66,8 +65,8 @@ impl HubClient {
         }
     }
 
-    /// Returns after the first valid credentials: the file may appear later than this process, and from
-    /// then on the client itself reads it again.
+    /// Returns after the first valid credentials: the file may appear later than this process, and the client reloads it
+    /// afterwards.
     fn wait_for_file(&self, stop: &Stop) {
         let mut backoff = Backoff::new(self.max_wait);
         while let Err(error) = self.apply(self.source.load()) {
@@ -86,7 +85,7 @@ impl HubClient {
         let (mut seen, mut waiting) = (None, false);
         let name = target.name.unwrap_or_default();
         self.secret.run(cluster, &Selection::all(*target), stop, &mut secret_state, &mut || {
-            // A failure of the watch brings no credentials; the client may have read newer ones since.
+            // After a failed watch, the Secret is unchanged, but the client may have read newer credentials.
             let revision = Some(self.secret.revision());
             if mem::replace(&mut seen, revision) == revision {
                 return;
@@ -150,7 +149,7 @@ impl Source {
         }
     }
 
-    /// The server may refuse a token before the watch brings its successor.
+    /// Reads the Secret after a 401: the server may refuse a token before the watch delivers the next one.
     fn reload(&self) -> Reload {
         let source = self.clone();
         let load = Box::new(move || source.load());

@@ -1,4 +1,4 @@
-//! Lease renewal: one loop per Lease, which renews it whenever that is due and allowed.
+//! Lease renewal: a loop per Lease, which renews it when it is due and allowed.
 
 use std::{
     fmt, mem,
@@ -84,11 +84,11 @@ impl fmt::Display for LeaseRenewer {
     }
 }
 
-/// The cluster of a Lease, which has a client while it has credentials.
+/// The cluster of a Lease, with a client while there are credentials.
 pub(crate) struct LeaseCluster {
     pub(crate) name: &'static str,
     pub(crate) label: &'static str,
-    /// Requests and reloads of all clients so far.
+    /// Requests and reloads of all clients, past and present.
     pub(crate) requests: RequestMetrics,
     /// `None` while there are no credentials.
     client: Mutex<Option<Client>>,

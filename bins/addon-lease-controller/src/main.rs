@@ -1,4 +1,4 @@
-//! Lease of an add-on, renewed while its pod is healthy: the drop-in for klusterlet-addon-lease-controller.
+//! Renews the Lease of an add-on while its pod is healthy, as a drop-in for klusterlet-addon-lease-controller.
 
 mod credentials;
 mod lease;

@@ -1,5 +1,4 @@
-//! Pod readiness: Leases are renewed only while the pod is healthy enough for its add-on to be reported
-//! available.
+//! Pod readiness: an add-on is available, and its Leases are renewed, only while its pod is ready.
 
 use apiclient::{
     api::{ObjectMeta, null_as_default},
@@ -13,7 +12,7 @@ use apiclient::{
 use log::Level;
 use serde::Deserialize;
 
-/// The fields of a Pod that count.
+/// The fields of a Pod that are used.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(crate) struct Pod {
@@ -66,19 +65,18 @@ struct ContainerStatus {
     ready: bool,
 }
 
-/// Whether Leases are renewed, or why they are going stale.
+/// Whether Leases are renewed, or why not.
 pub(crate) type PodReadiness = Result<(), String>;
 
-/// The sidecar's own container, whose readiness does not count.
+/// The sidecar's own container, whose readiness is ignored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OwnContainer {
     pub(crate) name: String,
-    /// Set by the flag, where a wrong name is a mistake; in the environment the name may mean something
-    /// else.
+    /// Whether the flag set the name: a wrong one is an error then. The environment's may mean something else.
     pub(crate) strict: bool,
 }
 
-/// Keeps the readiness of the pod `target` in `store` until `stop` is raised, and logs its changes.
+/// Watches the readiness of the pod `target` until `stop` is raised, and logs its changes.
 pub(crate) fn follow(
     client: &Client,
     target: &Target<'_>,
@@ -95,7 +93,7 @@ pub(crate) fn follow(
         stop.wake();
         let readiness = of_store(store, target.name.unwrap_or_default());
         match &readiness {
-            // The error of the watch has changed.
+            // Only the error of the watch has changed.
             now if before.as_ref() == Some(now) => {}
             Ok(()) => log_object!(Level::Info, target; "the pod is ready"),
             Err(reason) => log_object!(
@@ -117,8 +115,7 @@ pub(crate) fn of_store(store: &Store<PodReadiness>, name: &str) -> PodReadiness 
     Err(reason.to_owned())
 }
 
-/// Returns whether CONTAINER_NAME in the environment means a container of the pod: others use that name
-/// too.
+/// Returns whether CONTAINER_NAME in the environment names a container of the pod: others use that variable, too.
 fn is_meant(own: &OwnContainer, pod: &Pod, target: &Target<'_>) -> bool {
     let meant = own.strict || has_container(pod, &own.name);
     if !meant {
@@ -131,8 +128,8 @@ fn is_meant(own: &OwnContainer, pod: &Pod, target: &Target<'_>) -> bool {
     meant
 }
 
-/// The readiness of `pod`: its Ready condition or, if `own_container` is named, the readiness of all its
-/// other containers, so that the probe of the sidecar cannot delay its own report.
+/// The readiness of `pod`: its Ready condition or, with `own_container`, the readiness of all other containers. The
+/// sidecar's own probe must not delay its report.
 pub(crate) fn readiness(pod: &Pod, own_container: Option<&str>) -> PodReadiness {
     if pod.metadata.deletion_timestamp.is_some() {
         return Err("it is being deleted".to_owned());
@@ -168,12 +165,12 @@ fn others_ready(pod: &Pod, own: &str) -> PodReadiness {
     }
 }
 
-/// Returns whether the pod has a running container of this name, native sidecars included.
+/// Returns whether the pod has a long-running container of this name, including native sidecars.
 fn has_container(pod: &Pod, name: &str) -> bool {
     running(pod).any(|container| container.name == name)
 }
 
-/// An init container that always restarts is a native sidecar; the others have ended by now.
+/// An init container that always restarts is a native sidecar; other ones have finished by now.
 fn running(pod: &Pod) -> impl Iterator<Item = &Container> {
     let is_sidecar = |it: &&Container| it.restart_policy.as_deref() == Some("Always");
     pod.spec.containers.iter().chain(pod.spec.init_containers.iter().filter(is_sidecar))

@@ -12,7 +12,7 @@ use crate::{
     run::Reporter,
 };
 
-/// `/readyz` allows this many periods without a renewal.
+/// How many periods without a renewal `/readyz` tolerates.
 const PERIODS: u32 = 3;
 
 impl Report for Reporter {
@@ -28,14 +28,14 @@ impl Report for Reporter {
         let secret = self.0.hub.as_ref().and_then(|hub| hub.secret.last_error());
         let failing =
             |renewer: &LeaseRenewer| Some(format!("{renewer}: {}", renewer.status().failing()?));
-        // Otherwise it is the reason already.
+        // Otherwise, it is the reason of the 503.
         let failing = self.0.renewers.iter().filter(|_| self.ready().is_ok()).filter_map(failing);
         let errors = [self.0.pods.last_error(), secret].into_iter().flatten();
         errors.chain(failing).map(|error| error + "\n").collect()
     }
 
     fn ready(&self) -> Result<(), String> {
-        // A standby replica is as ready as it can be.
+        // A standby replica is ready.
         if self.0.leadership.follows() {
             return Ok(());
         }

@@ -1,5 +1,4 @@
-//! Running program: what its threads share, one thread per Lease, one per watch, one for the election. All end with
-//! the process.
+//! The running program: a thread per Lease, per watch and for the election, and what they share.
 
 use std::{sync::Arc, time::SystemTime};
 

@@ -1,4 +1,4 @@
-//! Settings: command line and environment of the Go sidecar and this program's own, checked as a whole.
+//! Settings from the command line and the environment: the Go sidecar's, and this program's own.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -16,12 +16,12 @@ pub(crate) struct Settings {
     pub(crate) period: Duration,
     pub(crate) startup_delay: Duration,
     pub(crate) hub: Option<HubTarget>,
-    /// The namespace of the Lease on the managed cluster, if there is one.
+    /// The namespace of the Lease on the managed cluster, if any.
     pub(crate) managed: Option<String>,
     /// The pod whose readiness gates the Leases: namespace and name.
     pub(crate) pod: Option<(String, String)>,
     pub(crate) own_container: Option<OwnContainer>,
-    /// The namespace of the election's Lease, if there is an election.
+    /// The namespace of the election's Lease, if any.
     pub(crate) election: Option<String>,
 }
 
@@ -113,12 +113,12 @@ impl Settings {
         })
     }
 
-    /// The name of the election's Lease: that of the Go sidecar's ConfigMap.
+    /// The name of the election's Lease: the Go sidecar's ConfigMap has it.
     pub(crate) fn election_name(&self) -> String {
         format!("{}-addon-lease.agent.stolostron.io", self.lease_name)
     }
 
-    /// The time limit of a request: half a period, so that another attempt fits in, but at least a second.
+    /// The time limit of a request: half a period, which leaves time for another attempt, and at least a second.
     pub(crate) fn request_timeout(&self) -> Duration {
         (self.period / 2).clamp(Duration::from_secs(1), Duration::from_secs(10))
     }
@@ -130,7 +130,7 @@ impl Settings {
 }
 
 impl HubTarget {
-    /// Namespace and name of the Secret, if it is the kubeconfig's source.
+    /// Namespace and name of the Secret that holds the kubeconfig, if any.
     pub(crate) fn secret(&self) -> Option<(&str, &str)> {
         match &self.credentials {
             HubCredentials::File(..) => None,
@@ -139,7 +139,7 @@ impl HubTarget {
     }
 }
 
-/// Returns whether a Lease is renewed on the hub, and on the managed cluster.
+/// Whether to renew a Lease on the hub, and on the managed cluster.
 fn lease_targets(flags: &Flags) -> Result<(bool, bool), String> {
     let named =
         ["hub-kubeconfig", "hub-kubeconfig-secret"].iter().any(|name| flags.some(name).is_some());
