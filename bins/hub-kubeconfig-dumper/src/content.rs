@@ -1,4 +1,4 @@
-//! Content of a Secret as a set of files, checked without I/O.
+//! Content of a Secret as a set of files, validated without I/O.
 
 use std::time::SystemTime;
 
@@ -12,12 +12,12 @@ use kubeconfig::secret::Data;
 const KUBECONFIG: &str = "kubeconfig";
 const CERTIFICATE: &str = "tls.crt";
 
-/// The files of a Secret: one for each of its keys, as in the registration agent.
+/// The files of a Secret: one per key, as in the registration agent.
 #[derive(Debug)]
 pub struct Content {
     pub files: Files,
-    /// The files include a kubeconfig. Without it they are written only to a directory that has none
-    /// either: the registration agent may start from cluster-name and agent-name alone.
+    /// Whether there is a kubeconfig. Without one, the files are written only if the directory has none either: the
+    /// registration agent may start from cluster-name and agent-name only.
     pub complete: bool,
     pub expires: Option<SystemTime>,
 }
@@ -25,7 +25,7 @@ pub struct Content {
 impl Content {
     pub fn of(name: &str, files: Data) -> Result<Self> {
         let fail = |what: &str| Error::bad_config(format!("Secret {name} {what}"));
-        // The API server accepts no other; paths are made of them.
+        // Keys become paths. The API server accepts only valid ones.
         if let Some(key) = files.keys().find(|key| !valid_key(key)) {
             return Err(fail(&format!("has a key {key:?} that is not a file name")));
         }
@@ -41,8 +41,8 @@ impl Content {
     }
 }
 
-/// Returns whether `key` can be a key of a Secret (apimachinery `util/validation/validation.go`,
-/// IsConfigMapKey): never a path, and never a name with our own prefix.
+/// Returns whether `key` can be a key of a Secret (apimachinery `util/validation/validation.go`, IsConfigMapKey): never a
+/// path, never a name with our own prefix.
 pub fn valid_key(key: &str) -> bool {
     let known = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
     (1..=253).contains(&key.len()) && key.chars().all(known) && key != "." && !key.starts_with("..")

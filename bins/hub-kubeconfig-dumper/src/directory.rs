@@ -1,5 +1,4 @@
-//! Directory operations by an open directory and a bare name. No symlink is followed, so that other writers
-//! cannot redirect this program.
+//! Operations on names in an open directory. They follow no symlink, so that other writers cannot redirect this program.
 
 use std::{
     fs::{DirBuilder, File},
@@ -18,13 +17,12 @@ use rustix::{
 
 use zeroize::Zeroizing;
 
-/// Read limit for a directory: two sets, each with at most the 1 MiB of a Secret and as much again in
-/// base64. Anything beyond is not one of them.
+/// The read limit for a directory, in bytes: two sets, each with the 1 MiB of a Secret and as much again in base64.
 pub(super) const MAX_BYTES: u64 = 5 << 20;
 /// A directory with more names is not ours.
 const MAX_NAMES: usize = 20_000;
-/// The mode bits that `-dir-mode` and `-file-mode` set; the others, such as the set-group-ID bit of a
-/// volume with an fsGroup, stay.
+/// The mode bits that `-dir-mode` and `-file-mode` set. Other bits stay, such as set-group-ID on a volume with an
+/// fsGroup.
 const PERMISSIONS: u32 = 0o777;
 
 #[derive(Debug)]
@@ -39,13 +37,13 @@ pub(super) enum EntryKind {
 }
 
 impl Directory {
-    /// Opens `path`, in which symlinks are the administrator's, or creates it.
+    /// Opens or creates `path`; its symlinks are trusted, because an administrator set the path.
     pub(super) fn create(path: &Path, mode: u32) -> io::Result<Self> {
         DirBuilder::new().recursive(true).mode(mode).create(path)?;
         Ok(Self(fs::open(path, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?))
     }
 
-    /// Opens the entry `name`, but no symlink; a FIFO does not block.
+    /// Opens the entry `name`. A symlink is an error, and a FIFO does not block.
     fn open_at(&self, name: &str, flags: OFlags, mode: Mode) -> rustix::io::Result<OwnedFd> {
         let always = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         fs::openat(&self.0, name, flags | always, mode)
@@ -60,8 +58,8 @@ impl Directory {
         self.open(name)
     }
 
-    /// Takes the lock that dumpers of this directory share; `false` while another one holds it. The lock
-    /// ends with the process; file systems without locks do without.
+    /// Takes the lock that dumpers of this directory share; `false` while another one holds it. The lock ends with the
+    /// process. A file system without locks counts as locked.
     pub(super) fn lock(&self) -> io::Result<bool> {
         match fs::flock(&self.0, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) | Err(Errno::NOSYS | Errno::OPNOTSUPP | Errno::NOLCK | Errno::INVAL) => Ok(true),
@@ -70,7 +68,7 @@ impl Directory {
         }
     }
 
-    /// Its names that are UTF-8; the others are not ours.
+    /// All names in UTF-8; other names are not ours.
     pub(super) fn names(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in Dir::read_from(&self.0)? {
@@ -102,7 +100,7 @@ impl Directory {
         }))
     }
 
-    /// Content and permissions of a plain file, if there is `room` for it, from which its size is taken.
+    /// Content and permissions of a plain file, if its size fits into `room`, which shrinks by it.
     pub(super) fn read(&self, name: &str, room: &mut u64) -> io::Result<(Zeroizing<Vec<u8>>, u32)> {
         let mut file = File::from(self.open_at(name, OFlags::RDONLY, Mode::empty())?);
         let about = file.metadata()?;
@@ -117,12 +115,12 @@ impl Directory {
         Ok((content, about.mode() & PERMISSIONS))
     }
 
-    /// Writes a new file, down to the disk.
+    /// Writes and syncs a new file.
     pub(super) fn write(&self, name: &str, content: &[u8], mode: u32) -> io::Result<()> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
         let mode = Mode::from_raw_mode(mode as RawMode);
         let mut file = File::from(self.open_at(name, flags, mode & Mode::RWXU)?);
-        // Independent of the umask.
+        // Overrides the umask.
         fs::fchmod(&file, mode)?;
         file.write_all(content)?;
         file.sync_all()
@@ -137,11 +135,11 @@ impl Directory {
         Ok(fs::fchmod(&self.0, Mode::from_raw_mode((others | mode) as RawMode))?)
     }
 
-    /// Makes `name` a symlink to `target` by one rename, down to the disk; it replaces anything but a directory.
+    /// Makes `name` a symlink to `target` with one rename, and syncs it. It replaces anything except a directory.
     pub(super) fn link(&self, name: &str, target: &str) -> io::Result<()> {
-        // Cut so that a long key with the prefix fits into NAME_MAX; names are ASCII.
+        // Truncated, so that a long key with the prefix fits into NAME_MAX. Names are ASCII.
         let temporary = format!("..tmp-{}", name.get(..200).unwrap_or(name));
-        // That of a process that died before the rename.
+        // A process may have died before the rename.
         self.unlink(&temporary)?;
         fs::symlinkat(target, &self.0, &temporary)?;
         let renamed = fs::renameat(&self.0, &temporary, &self.0, name);
@@ -152,7 +150,7 @@ impl Directory {
         self.sync()
     }
 
-    /// Removes an entry other than a directory, if it is there.
+    /// Removes an entry other than a directory, if it exists.
     pub(super) fn unlink(&self, name: &str) -> io::Result<()> {
         gone(fs::unlinkat(&self.0, name, AtFlags::empty()))
     }
@@ -166,7 +164,7 @@ impl Directory {
         gone(fs::unlinkat(&self.0, name, AtFlags::REMOVEDIR))
     }
 
-    /// Syncs its entries to the disk. Some network and FUSE file systems have no such call for directories.
+    /// Syncs the entries to disk, unless the file system cannot sync directories, as some network and FUSE ones.
     pub(super) fn sync(&self) -> io::Result<()> {
         match fs::fsync(&self.0) {
             Ok(()) | Err(Errno::INVAL | Errno::OPNOTSUPP) => Ok(()),

@@ -1,4 +1,4 @@
-//! Present state of the directory, as the plan needs it.
+//! Present state of the directory, for the plan.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use super::{
     plan::{DATA, Files, Found, Generation, PathEntry, is_generation},
 };
 
-/// Inspects the paths of `wanted` and all entries of our own form; it reads no other file.
+/// Inspects the paths of `wanted` and all entries of our own format, and reads no other file.
 pub(super) fn look(directory: &Directory, wanted: &Files) -> io::Result<Found> {
     let (mut found, mut room) = (Found { mode: directory.mode()?, ..Found::default() }, MAX_BYTES);
     for name in directory.names()? {
@@ -31,8 +31,7 @@ pub(super) fn look(directory: &Directory, wanted: &Files) -> io::Result<Found> {
     Ok(found)
 }
 
-/// The entry, or `None` if it is irrelevant. The kubeconfig is always relevant: see
-/// `has_kubeconfig`.
+/// The entry; `None` if it is irrelevant. The kubeconfig is always relevant, see `has_kubeconfig`.
 fn entry(
     directory: &Directory,
     name: &str,
@@ -72,7 +71,7 @@ fn current(directory: &Directory, room: &mut u64) -> io::Result<Option<Generatio
     }))
 }
 
-/// Reads a generation without its unreadable files, so that it differs from the wanted set.
+/// Reads a generation. Unreadable files are missing, so that it differs from the wanted set.
 fn read(directory: &Directory, generation: &mut Generation, room: &mut u64) -> io::Result<()> {
     let inside = directory.open(&generation.name)?;
     generation.mode = inside.mode()?;

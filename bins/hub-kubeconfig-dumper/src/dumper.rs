@@ -1,4 +1,4 @@
-//! Dumper: reads the Secret, brings its files into the directory, and keeps the status of the last pass.
+//! Reads the Secret, updates its files in the directory, and keeps the status of the last pass.
 
 use std::{
     fmt,
@@ -27,7 +27,7 @@ pub(crate) struct Dumper {
     pub(crate) settings: Settings,
     pub(crate) client: Client,
     pub(crate) stop: Stop,
-    /// The resourceVersion of the Secret, by the watch.
+    /// The resourceVersion of the Secret, from the watch.
     pub(crate) versions: Store<String>,
     pub(crate) started: SystemTime,
     publisher: Publisher,
@@ -37,9 +37,9 @@ pub(crate) struct Dumper {
 #[derive(Debug, PartialEq)]
 pub(crate) enum DumpOutcome {
     Current,
-    /// There is no Secret or it has no files: only a change of it helps.
+    /// The Secret is missing or has no files: wait for a change.
     Unusable(Error),
-    /// The last known state of the Secret stays.
+    /// The Secret cannot be read; the files stay.
     Unread(Error),
     Unwritten(Error),
 }
@@ -47,12 +47,12 @@ pub(crate) enum DumpOutcome {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DumpStatus {
     pub(crate) beat: Option<Instant>,
-    /// The last time that the files matched the Secret.
+    /// When the files last matched the Secret.
     pub(crate) succeeded: Option<SystemTime>,
     pub(crate) failures: u32,
-    /// The reason why the files do not match the Secret.
+    /// Why the files do not match the Secret.
     pub(crate) reason: Option<String>,
-    /// Secrets that were valid, and that were not.
+    /// How many valid and invalid Secrets were read.
     pub(crate) reads: (u64, u64),
     pub(crate) expires: Option<SystemTime>,
 }
@@ -75,14 +75,14 @@ impl Dumper {
         SECRETS.object(&self.settings.namespace, &self.settings.secret)
     }
 
-    /// Returns whether the watch has brought a version other than `read` since `revision`.
+    /// Returns whether the watch has delivered another version than `read` since `revision`.
     pub(crate) fn has_changed(&self, revision: u64, read: &Lookup<String>) -> bool {
         let seen = self.versions.get(&self.settings.secret);
         let is_known = matches!(seen, Lookup::Absent | Lookup::Object(_));
         self.versions.revision() != revision && is_known && seen != *read
     }
 
-    /// Reads the Secret and updates the files; also returns the version that was read.
+    /// Reads the Secret and updates the files; also returns the version of the Secret.
     pub(crate) fn look(&self) -> (Lookup<String>, DumpOutcome) {
         match self.client.get(&self.target()) {
             Ok(secret) => {
@@ -135,7 +135,7 @@ impl Dumper {
         let (failures, reason) = match outcome {
             DumpOutcome::Current => (0, None),
             DumpOutcome::Unusable(error) => (0, Some(error.to_string())),
-            // The files are still as good as before.
+            // The files are still valid.
             DumpOutcome::Unread(_) => (status.failures + 1, status.reason.clone()),
             DumpOutcome::Unwritten(error) => (status.failures + 1, Some(error.to_string())),
         };

@@ -1,5 +1,5 @@
-//! Kubeconfig in one piece: the content of the files that it names becomes part of it, as with `kubectl
-//! config view --flatten`. A single file cannot be read half before and half after a rotation.
+//! Flattens a kubeconfig, like `kubectl config view --flatten`: the content of the files that it names becomes part of
+//! it. Readers of a single file never mix two rotations.
 
 use apiclient::error::{Error, Result};
 use base64::{Engine, prelude::BASE64_STANDARD};
@@ -11,7 +11,7 @@ use crate::{Content, Files};
 
 const KUBECONFIG: &str = "kubeconfig";
 
-/// The fields: list and part of an entry, the field for a file, and the field for its content.
+/// The list and the part of an entry, the field for a file, and the field for its content.
 const FIELDS: [(&str, &str, &str, &str); 4] = [
     ("clusters", "cluster", "certificate-authority", "certificate-authority-data"),
     ("users", "user", "client-certificate", "client-certificate-data"),
@@ -19,7 +19,7 @@ const FIELDS: [(&str, &str, &str, &str); 4] = [
     ("users", "user", "tokenFile", "token"),
 ];
 
-/// The files of the Secret `name`; `flattened` is the file for the kubeconfig in one piece.
+/// The files of the Secret `name`, and the flattened kubeconfig under the name `flattened`, if any.
 pub fn content(name: &str, data: Data, flattened: Option<&str>) -> Result<Content> {
     let mut content = Content::of(name, data)?;
     if let Some(file) = flattened.filter(|_| content.complete) {
@@ -33,8 +33,8 @@ pub fn content(name: &str, data: Data, flattened: Option<&str>) -> Result<Conten
     Ok(content)
 }
 
-/// The key `kubeconfig` of `files` with the content of all keys that it names, as JSON, which is YAML too.
-/// Other file names stay.
+/// The key `kubeconfig` of `files` with the content of all keys that it names, as JSON, which is also YAML. Other file
+/// names stay.
 fn in_one_piece(files: &Files) -> std::result::Result<Zeroizing<Vec<u8>>, String> {
     let text = files.get(KUBECONFIG).map_or(&[][..], |text| text);
     let mut root = kubeconfig::parse(text)?;

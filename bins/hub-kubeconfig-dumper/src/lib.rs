@@ -1,5 +1,5 @@
-//! A Secret as files, always a matching set: `content` checks the Secret, `plan` compares it with the directory
-//! and lists the steps, the publisher takes them one by one. Any step may be the last one before a crash.
+//! A Secret as files, always a matching set: `content` validates the Secret, `plan` compares it with the directory and
+//! lists the steps, `publisher` performs them. A crash may follow any step.
 
 mod content;
 mod directory;
@@ -16,8 +16,8 @@ pub use self::{
     publisher::{PublishOutcome, Publisher},
 };
 
-/// The registration agent's resync (ocm `pkg/registration/spoke/registration/secret_controller.go:60`): somebody may
-/// have changed the files.
+/// The registration agent's resync interval (ocm `pkg/registration/spoke/registration/secret_controller.go:60`):
+/// somebody may have changed the files.
 pub const RESYNC_INTERVAL: Duration = Duration::from_secs(300);
 /// Faster changes of the Secret are combined, which also bounds the generations on disk.
 pub const MIN_INTERVAL: Duration = Duration::from_secs(1);

@@ -1,5 +1,5 @@
-//! Files with the hub's credentials of a Secret, always as a matching set: DumpSecret of Open Cluster
-//! Management's registration agent.
+//! Writes the hub's credentials from a Secret to files, always as a matching set, like DumpSecret of OCM's registration
+//! agent.
 
 mod dumper;
 mod report;

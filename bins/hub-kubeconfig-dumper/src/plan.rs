@@ -1,9 +1,9 @@
-//! Plan, without I/O: the directory's state and the Secret's content give the steps. After each step,
-//! wherever the process may die, every path shows the old set or the new one.
+//! Plans the steps from the directory's state to the Secret's content, without I/O. The process may die after any step:
+//! every path shows the old set or the new one.
 //!
-//! The layout is kubelet's for Secret volumes (`pkg/volume/util/atomic_writer.go`): a generation is a
-//! directory with all files of one set, `..data` is a symlink to the current one, and each file's own path
-//! is a symlink through it. Entries of that form are ours; nothing else is ever removed.
+//! The layout is kubelet's for Secret volumes (`pkg/volume/util/atomic_writer.go`): a generation is a directory with all
+//! files of a set, `..data` is a symlink to the current one, and each file's own path is a symlink through `..data`.
+//! Entries of that format are ours; nothing else is ever removed.
 
 use std::{
     collections::BTreeMap,
@@ -19,13 +19,13 @@ pub type Files = Data;
 
 /// The symlink that switches from one set to the next.
 pub(crate) const DATA: &str = "..data";
-/// The time that a reader who resolved `..data` before a switch has to go on.
+/// How long a reader that resolved `..data` before a switch may still read.
 const GRACE: Duration = Duration::from_secs(10);
-/// The year 9000; formatted times end with 9999.
+/// The year 9000; the format of times ends with 9999.
 const LAST: Duration = Duration::from_secs(221_845_392_000);
 
-/// The requested permissions. Without them existing entries keep their own, so that readers of the
-/// registration agent's files can read their successors.
+/// The requested permissions. By default, existing entries keep theirs: readers of the registration agent's files must
+/// be able to read the next ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Modes {
     pub directory: Option<u32>,
@@ -34,7 +34,7 @@ pub struct Modes {
 
 pub(crate) const DIRECTORY_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
-/// The most that others may do in a generation: read.
+/// The largest mode of a generation: others may read.
 const READABLE: u32 = 0o755;
 
 impl Modes {
@@ -53,9 +53,9 @@ impl Modes {
 pub(crate) struct Found {
     pub(crate) mode: u32,
     pub(crate) current: Option<Generation>,
-    /// The names of all generations, the oldest first.
+    /// All generations, the oldest first.
     pub(crate) generations: Vec<String>,
-    /// The relevant paths: those of the new set, and all of our own form.
+    /// The relevant paths: of the new set, and all of our own format.
     pub(crate) entries: BTreeMap<String, PathEntry>,
 }
 
@@ -71,8 +71,7 @@ pub(crate) struct Generation {
 pub(crate) enum PathEntry {
     /// `NAME -> ..data/NAME`.
     Ours,
-    /// A plain file with its content and permissions, if it can be read: the registration agent writes
-    /// these.
+    /// A plain file, as the registration agent writes; its content and permissions, if it can be read.
     Plain(Option<(Zeroizing<Vec<u8>>, u32)>),
     /// A directory: a symlink cannot replace it.
     Directory,
@@ -88,7 +87,7 @@ pub(crate) enum PlanStep {
     Write(Generation),
     /// Point `..data` to this generation.
     Switch(String),
-    /// Point a file's path through `..data`, whatever it is now.
+    /// Point a file's path through `..data`; replaces what is there.
     Link(String),
 }
 
@@ -103,7 +102,7 @@ pub(crate) fn plan(
         return Err(format!("{name} is a directory there: it has to be removed"));
     }
     let current = found.current.clone();
-    // Names grow: those after the current are leftovers of a process that died before it switched.
+    // Names grow: later ones are leftovers of a process that died before it switched.
     let was_shown = |name: &String| current.as_ref().is_some_and(|current| *name <= current.name);
     let (shown, unfinished): (Vec<_>, Vec<_>) =
         found.generations.iter().cloned().partition(was_shown);
@@ -114,7 +113,7 @@ pub(crate) fn plan(
     }
     plan.take_over(wanted);
     if !plan.shows(wanted) {
-        // A new path: its symlink shows nothing either before the switch.
+        // A new path: before the switch, its symlink shows nothing, either.
         let new = wanted.keys().filter(|name| !found.entries.contains_key(*name));
         plan.publish(wanted.clone(), new);
     }
@@ -146,14 +145,13 @@ struct Plan<'a> {
     modes: Modes,
     now: SystemTime,
     steps: Vec<PlanStep>,
-    /// Generations that `..data` named, after the steps so far; it names the last one.
+    /// The generations that `..data` has named after the steps so far; the last one is current.
     shown: Vec<String>,
     current: Option<Generation>,
 }
 
 impl Plan<'_> {
-    /// Moves plain files with their present content into the layout, so that a single switch brings the new
-    /// content of all.
+    /// Moves plain files with their present content into the layout, so that one switch updates all of them.
     fn take_over(&mut self, wanted: &Files) {
         let plain = |name: &String| match self.found.entries.get(name) {
             Some(PathEntry::Plain(Some((content, _)))) => Some((name.clone(), content.clone())),
@@ -184,7 +182,7 @@ impl Plan<'_> {
         self.current.as_ref().is_some_and(is_it)
     }
 
-    /// Everything is in place before the switch, so that all of it appears at once.
+    /// Prepares all files before the switch, so that they appear together.
     fn publish<'a>(&mut self, files: Files, new: impl Iterator<Item = &'a String>) {
         let newest = self.found.generations.last();
         let newest = self.current.as_ref().map(|current| &current.name).max(newest);
@@ -207,12 +205,11 @@ impl Plan<'_> {
         self.modes.file.or_else(shown).unwrap_or(FILE_MODE)
     }
 
-    /// Removes generations without readers: the one before the current stays, and all that were current
-    /// within the grace period.
+    /// Removes generations without readers. The previous one stays, and all that were current within the grace period.
     fn retire(&mut self) {
         let retired = self.shown.len().saturating_sub(2);
         for pair in self.shown.windows(2).take(retired) {
-            // It was current until the next one began.
+            // A generation was current until the next one began.
             let until = began(&pair[1]).unwrap_or(self.now);
             if self.now.duration_since(until).is_ok_and(|age| age >= GRACE) {
                 self.steps.push(PlanStep::RemoveGeneration(pair[0].clone()));
@@ -221,7 +218,7 @@ impl Plan<'_> {
     }
 }
 
-/// The name of a generation, after its start. Names grow even when the clock is set back.
+/// The name of a generation, by its start. Names grow even if the clock is set back.
 fn next_name(newest: Option<&str>, now: SystemTime) -> String {
     let after = newest.and_then(began).map(|newest| newest + Duration::from_micros(1));
     let began = after.map_or(now, |after| after.max(now));
@@ -230,7 +227,7 @@ fn next_name(newest: Option<&str>, now: SystemTime) -> String {
 
 fn began(name: &str) -> Option<SystemTime> {
     let began = parse_micro_time(&name.strip_prefix("..")?.replace('_', ":"))?;
-    // A planted name at the end of time would leave none for the next.
+    // A forged name at the end of time would leave no later name.
     (began < SystemTime::UNIX_EPOCH + LAST).then_some(began)
 }
 

@@ -1,4 +1,4 @@
-//! Publisher of a set of files: inspects the directory, lets the plan decide and performs its steps.
+//! Publishes a set of files: inspects the directory, and performs the steps of the plan.
 
 use std::{
     fmt::Display,
@@ -32,7 +32,7 @@ pub struct Publisher {
 pub enum PublishOutcome {
     Unchanged,
     Changed,
-    /// It has no kubeconfig and the published one has: that one stays.
+    /// The new set has no kubeconfig, the published one has, and it stays.
     Kept,
 }
 
@@ -92,7 +92,7 @@ fn perform(directory: &Directory, step: &PlanStep) -> io::Result<()> {
             directory.sync()?;
         }
         PlanStep::Write(generation) => write(directory, generation).inspect_err(|_| {
-            // A full disk needs its room.
+            // To free space on a full disk.
             tolerate("a leftover", directory.remove(&generation.name));
         })?,
         PlanStep::Switch(generation) => directory.link(DATA, generation)?,

@@ -1,5 +1,5 @@
-//! Threads of the program: the watch reports changes, the loop reads the Secret and writes the files. As in
-//! the registration agent, files always come from a read of their own: a watch may lag behind.
+//! Threads of the program: the watch reports changes, and the loop reads the Secret and writes the files. As in the
+//! registration agent, the content always comes from a GET: a watch may lag behind.
 
 use std::{
     sync::{
@@ -34,7 +34,7 @@ use crate::{
 
 /// The longest wait between two attempts to read or write.
 const MAX_BACKOFF: Duration = Duration::from_secs(30);
-/// The same while a caller waits for the exit.
+/// The longest wait with `-once`: a caller waits for the exit.
 const MAX_BACKOFF_ONCE: Duration = Duration::from_secs(2);
 
 /// Works until `stop` is raised, or with `-once` until the files are written.
@@ -45,7 +45,7 @@ pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End
     }
     let ended = start(&dumper)?;
     stop.wait_until_raised();
-    // A set that is being written may be finished.
+    // Leaves time to finish a set.
     match (ended.recv_timeout(Stop::GRACE_PERIOD), settings.once) {
         (Ok(Err(error)), _) => Err(error),
         (Ok(Ok(())), Some(_)) => Ok(End::Done),
@@ -56,14 +56,14 @@ pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End
 
 /// Starts the threads; the receiver gets the result of the loop.
 fn start(dumper: &Arc<Dumper>) -> Result<Receiver<Result<()>>> {
-    // A single check has no time for a watch.
+    // A single check needs no watch.
     if dumper.settings.once != Some(Duration::ZERO) {
         runtime::spawn_with("watch", dumper, follow)?;
     }
     let (end, ended) = channel();
     runtime::spawn_with("files", dumper, move |dumper| {
         let result = keep(dumper);
-        // After the grace period nobody listens.
+        // Nobody receives after the grace period.
         let _ = end.send(result);
         dumper.stop.raise();
     })?;
@@ -79,7 +79,7 @@ fn follow(dumper: &Dumper) {
     versions.run(client, &selection, stop, &mut version, &mut || stop.wake());
 }
 
-/// Brings the files up to date at each change and when it is due, until the end of the process or of `-once`.
+/// Updates the files at each change and when due, until the end of the process or of `-once`.
 fn keep(dumper: &Dumper) -> Result<()> {
     let (begun, once) = (Instant::now(), dumper.settings.once);
     let mut backoff = Backoff::new(if once.is_some() { MAX_BACKOFF_ONCE } else { MAX_BACKOFF });
@@ -146,7 +146,7 @@ fn log_outcome(dumper: &Dumper, outcome: &DumpOutcome, backoff: &mut Backoff) ->
     RESYNC_INTERVAL
 }
 
-/// The result of `-once`; the exit code distinguishes a missing Secret from all other failures.
+/// The result of `-once`; a missing Secret has its own exit code.
 fn once_result(dumper: &Dumper, outcome: DumpOutcome) -> Result<()> {
     match outcome {
         DumpOutcome::Current => Ok(()),

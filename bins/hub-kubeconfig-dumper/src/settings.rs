@@ -1,4 +1,4 @@
-//! Command line: the registration agent's flags and defaults, and this program's own.
+//! Settings from the command line: the registration agent's flags and defaults, and this program's own.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -15,9 +15,9 @@ pub(crate) struct Settings {
     pub(crate) secret: String,
     pub(crate) directory: PathBuf,
     pub(crate) modes: Modes,
-    /// The file for the kubeconfig in one piece, if it is wanted.
+    /// The file for the flattened kubeconfig, if any.
     pub(crate) flattened: Option<String>,
-    /// The time limit, if the files are written once and not followed.
+    /// The time limit of `-once`, if set.
     pub(crate) once: Option<Duration>,
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn table() -> Vec<Flag> {
         "once" Bool "false" => "Write the files and exit, for an init container.";
     });
     table.extend(WAIT_TIMEOUT);
-    // Each program has a port of its own: they may share a pod.
+    // Each program has its own port: they may share a pod.
     table.extend(common("8386"));
     table
 }
@@ -73,7 +73,7 @@ impl Settings {
     }
 }
 
-/// A mode; `least` has the bits that this program itself needs.
+/// A file mode; `least` has the bits that this program needs.
 fn mode(flags: &Flags, name: &str, least: u32) -> Result<Option<u32>, String> {
     let Some(text) = flags.some(name) else { return Ok(None) };
     match u32::from_str_radix(text, 8) {
