@@ -41,8 +41,8 @@ impl Content {
     }
 }
 
-/// Returns whether `key` can be a key of a Secret (apimachinery `util/validation/validation.go`, IsConfigMapKey): never a
-/// path, never a name with our own prefix.
+/// Returns whether `key` can be a key of a Secret (apimachinery `util/validation/validation.go`, IsConfigMapKey): never
+/// a path, never a name with our own prefix.
 pub fn valid_key(key: &str) -> bool {
     let known = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
     (1..=253).contains(&key.len()) && key.chars().all(known) && key != "." && !key.starts_with("..")

@@ -1,4 +1,4 @@
-//! Operations on names in an open directory. They follow no symlink, so that other writers cannot redirect this program.
+//! Operations on names in an open directory. They follow no symlink: other writers must not redirect this program.
 
 use std::{
     fs::{DirBuilder, File},

@@ -1,8 +1,8 @@
 //! Plans the steps from the directory's state to the Secret's content, without I/O. The process may die after any step:
 //! every path shows the old set or the new one.
 //!
-//! The layout is kubelet's for Secret volumes (`pkg/volume/util/atomic_writer.go`): a generation is a directory with all
-//! files of a set, `..data` is a symlink to the current one, and each file's own path is a symlink through `..data`.
+//! The layout is kubelet's for Secret volumes (`pkg/volume/util/atomic_writer.go`): a generation is a directory with
+//! all files of a set, `..data` is a symlink to the current one, and each file's own path is a symlink through `..data`.
 //! Entries of that format are ours; nothing else is ever removed.
 
 use std::{

@@ -79,8 +79,7 @@ impl Publisher {
     }
 }
 
-/// Performs one step. Failures with permissions and leftovers are tolerated: a volume's root may belong
-/// to another user.
+/// Performs a step. It tolerates failures with permissions and leftovers: a volume's root may belong to another user.
 fn perform(directory: &Directory, step: &PlanStep) -> io::Result<()> {
     match step {
         PlanStep::SetMode(mode) => {
