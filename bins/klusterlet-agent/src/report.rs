@@ -99,12 +99,17 @@ impl Duty for WorkDuty {
 
     fn remarks(&self) -> Vec<String> {
         let errors = [self.works.last_error(), self.records.last_error(), self.status().refusal];
-        let left_out = self.works.first_invalid().into_iter().map(|name| {
-            format!("ManifestWork {name} is ignored: it is invalid, or the works are too large")
+        let ignored = [
+            ("ManifestWork", self.works.first_invalid()),
+            ("AppliedManifestWork", self.records.first_invalid()),
+        ];
+        let ignored = ignored.into_iter().filter_map(|(kind, name)| {
+            let why = "it is invalid, or all together are too large";
+            Some(format!("{kind} {} is ignored: {why}", name?))
         });
         let unwatched = self.watches.refused().into_iter();
         let unwatched = unwatched.map(|kind| format!("{kind} cannot be watched, and is polled"));
-        errors.into_iter().flatten().chain(left_out).chain(unwatched).collect()
+        errors.into_iter().flatten().chain(ignored).chain(unwatched).collect()
     }
 
     fn add_to(&self, metrics: &mut Metrics) {

@@ -72,8 +72,11 @@ impl WorkDuty {
             process: stop.clone(),
             stop: stop.child(),
             managed: managed.managing_as(FIELD_MANAGER).limited_to(MAX_OBJECT),
-            works: Store::new(MAX_WORKS).weighing_at_most(MAX_WORKS_LENGTH, |work| work.length),
+            works: Store::new(MAX_WORKS)
+                .warning()
+                .weighing_at_most(MAX_WORKS_LENGTH, |work| work.length),
             records: Store::new(MAX_WORKS)
+                .warning()
                 .weighing_at_most(MAX_RECORDS_LENGTH, |record| record.length()),
             watches: Watches::default(),
             status: Mutex::default(),

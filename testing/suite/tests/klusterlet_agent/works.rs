@@ -123,6 +123,34 @@ fn managed_cluster_that_is_not_found_stops_evictions_until_it_is() {
     agent.terminate();
 }
 
+#[test]
+fn works_and_records_beyond_the_limits_of_memory_are_named() {
+    let stage = Stage::new();
+    let mut agent = stage.start(&[]);
+    let mut manifest = object("example.com/v1", "Nothing", "a");
+    manifest["text"] = "x".repeat(3 << 20).into();
+    let entry = json!({"version": "v1", "resource": "configmaps", "name": "x".repeat(200)});
+    for n in 0..3 {
+        stage.put_work(&format!("w{n}"), json!({"workload": {"manifests": [manifest]}}));
+        stage.managed.put(json!({
+            "apiVersion": API, "kind": "AppliedManifestWork", "metadata": {"name": format!("r{n}")},
+            "status": {"appliedResources": vec![&entry; 2_000]},
+        }));
+    }
+    for kind in ["ManifestWork", "AppliedManifestWork"] {
+        eventually(kind, || {
+            let (_, remarks) = agent.ask("/readyz");
+            remarks.lines().any(|line| {
+                line.starts_with(&format!("{kind} "))
+                    && line.ends_with("is ignored: it is invalid, or all together are too large")
+            })
+        });
+        let plural = kind.to_lowercase();
+        agent.wait_for(&format!("kind={plural}s.work.open-cluster-management.io invalid="));
+    }
+    agent.terminate();
+}
+
 /// Puts works with a ConfigMap each.
 fn put_works(stage: &Stage, numbers: Range<u8>) {
     for n in numbers.clone() {
