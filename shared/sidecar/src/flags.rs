@@ -11,16 +11,7 @@ use lexopt::Parser;
 
 pub use self::duration::duration;
 use self::duration::seconds;
-
-/// The version of the workspace, and so of all programs.
-pub const VERSION: &str = env!("CARGO_PKG_VERSION");
-
-/// The commit of the build, with `-dirty` if the source differed. `make dist` sets it; it is empty in other builds, so
-/// that a commit recompiles nothing.
-pub const REVISION: &str = match option_env!("SPOKE_REVISION") {
-    Some(revision) => revision,
-    None => "",
-};
+use crate::{REVISION, VERSION};
 
 #[derive(Clone, Copy, Debug)]
 pub struct Flag {

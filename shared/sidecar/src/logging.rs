@@ -16,7 +16,7 @@ use serde_json::json;
 
 use apiclient::{log_line::printable, stop::start_thread, time::micro_time};
 
-use crate::flags::{Flags, VERSION};
+use crate::{VERSION, flags::Flags};
 
 /// How many lines wait for a slow reader; further ones are dropped.
 const MAX_QUEUED: usize = 256;

@@ -15,7 +15,7 @@ use rustix::{
 
 use apiclient::client::{Client, Histogram, RequestMetrics};
 
-use crate::flags::{REVISION, VERSION};
+use crate::{REVISION, VERSION};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Family {
