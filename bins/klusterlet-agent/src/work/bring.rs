@@ -31,13 +31,21 @@ use super::{
 /// Digests of the manifests of a work as they were last applied.
 pub(crate) type Digests = BTreeMap<ResourceIdentifier, u64>;
 
+/// What a pass over a work leaves for the next one.
+#[derive(Default)]
+pub(crate) struct WorkMemory {
+    pub(crate) digests: Digests,
+    /// Digest of the status that the hub has.
+    pub(crate) status: u64,
+}
+
 /// Applies all manifests, prunes what none of them names any more, and reports.
 pub(crate) fn bring(
     io: &mut dyn WorkIo,
     agent: &WorkAgent,
     work: &ManifestWork,
     record: AppliedManifestWork,
-    digests: &mut Digests,
+    WorkMemory { digests, status }: &mut WorkMemory,
 ) -> Result<Progress> {
     let texts = work.spec.workload.manifests.iter().enumerate();
     let mut manifests: Vec<Manifest> =
@@ -72,7 +80,8 @@ pub(crate) fn bring(
     write_record(io, &record, entries)?;
     let wanted: BTreeSet<_> = wanted.iter().map(|entry| entry.identifier()).collect();
     digests.retain(|object, _| wanted.contains(object));
-    report(io, work, results.into_iter().map(|(_, outcome)| outcome.condition).collect())?;
+    let conditions = results.into_iter().map(|(_, outcome)| outcome.condition).collect();
+    *status = report(io, work, conditions)?;
     Ok(if is_pending { Progress::Pending } else { Progress::Done })
 }
 
@@ -106,6 +115,7 @@ pub(crate) fn observe(
     io: &mut dyn WorkIo,
     agent: &WorkAgent,
     work: &ManifestWork,
+    memory: &mut WorkMemory,
 ) -> Result<Progress> {
     let texts = work.spec.workload.manifests.iter().enumerate();
     let mut budget = MAX_VALUES_LENGTH;
@@ -117,7 +127,8 @@ pub(crate) fn observe(
     });
     let outcomes: Vec<Outcome> = outcomes.collect();
     let is_pending = outcomes.iter().any(|outcome| outcome.is_pending);
-    report(io, work, outcomes.into_iter().map(|outcome| outcome.condition).collect())?;
+    let conditions = outcomes.into_iter().map(|outcome| outcome.condition).collect();
+    memory.status = report(io, work, conditions)?;
     Ok(if is_pending { Progress::Pending } else { Progress::Done })
 }
 

@@ -16,16 +16,12 @@ use apiclient::{
     time::seconds_time,
 };
 use log::Level;
-use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
     duty::WorkDuty,
     io::{Side, WorkEvent, WorkIo},
-    objects::{
-        ManifestWork, ManifestWorkStatus, ResourceIdentifier, ServerSideApplyConfig,
-        group_resource, uid,
-    },
+    objects::{ManifestWork, ResourceIdentifier, ServerSideApplyConfig, group_resource, uid},
     report::work_target,
 };
 
@@ -44,8 +40,6 @@ pub(crate) struct Clients {
     duty: Arc<WorkDuty>,
     /// By group and version, with the time of the read.
     discovered: BTreeMap<String, (Instant, Result<Vec<ApiResource>>)>,
-    /// Digest of the work's status in the answer to the last write on the hub.
-    pub(super) written_status: Option<u64>,
     /// Sorts of requests of which one hung, with its end.
     hanging: BTreeMap<String, Instant>,
 }
@@ -53,14 +47,7 @@ pub(crate) struct Clients {
 impl Clients {
     pub(crate) fn new(hub: Client, duty: &Arc<WorkDuty>) -> Self {
         let (managed, duty) = (duty.managed.clone(), duty.clone());
-        Self {
-            hub,
-            managed,
-            duty,
-            discovered: BTreeMap::new(),
-            written_status: None,
-            hanging: BTreeMap::new(),
-        }
+        Self { hub, managed, duty, discovered: BTreeMap::new(), hanging: BTreeMap::new() }
     }
 
     /// The client for a request. Each takes its time-out at most, and a loop that sends one is not stuck.
@@ -81,10 +68,7 @@ impl Clients {
         send: impl FnOnce(&Client) -> Result<Value>,
     ) -> Result<Value> {
         let object = self.unless_hanging(side, "writes", &kind(target), send)?;
-        if side == Side::Hub {
-            let status = Option::<ManifestWorkStatus>::deserialize(&object["status"]);
-            self.written_status = status.ok().map(|status| status.unwrap_or_default().digest());
-        } else {
+        if side != Side::Hub {
             self.duty.watches.wrote(target.resource, &object);
         }
         Ok(object)

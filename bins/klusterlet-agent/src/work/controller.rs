@@ -13,7 +13,7 @@ use apiclient::{
 };
 
 use super::{
-    bring::{Digests, objects},
+    bring::{WorkMemory, objects},
     clients::Clients,
     duty::WorkDuty,
     hub_identity::HubIdentity,
@@ -46,16 +46,14 @@ pub(crate) struct WorkController {
 /// The last pass over a work or a record without one.
 pub(super) struct Pass {
     seen: u64,
-    /// Digest of the work's status at that time.
-    status: u64,
-    /// The pass wrote a status with this digest, which has not been seen yet.
-    written_status: Option<u64>,
+    /// The version of the work at that time.
+    version: Option<String>,
     ended: Option<Instant>,
     pub(super) due: Option<Instant>,
     /// When its work is read because no watch follows one of its kinds.
     poll: Option<Instant>,
     backoff: Backoff,
-    digests: Digests,
+    memory: WorkMemory,
 }
 
 impl WorkController {
@@ -127,7 +125,7 @@ impl WorkController {
                 return;
             }
             if let Some(pass) = self.passes.get_mut(work.name()) {
-                pass.saw_status(Instant::now(), work.status_digest);
+                pass.saw_status(Instant::now(), &work);
             }
             if self.is_due(work.name(), self.fingerprint(&work)) {
                 self.pass_work(work.name());
@@ -159,29 +157,19 @@ impl WorkController {
         let Lookup::Object(work) = self.duty.works.get(name) else { return };
         let seen = self.fingerprint(&work);
         let Some(pass) = self.passes.get_mut(name) else { return };
-        (pass.seen, pass.status) = (seen, work.status_digest);
+        (pass.seen, pass.version) = (seen, work.metadata.resource_version.clone());
+        pass.memory.status = work.status_digest;
         let objects = objects(&mut self.clients, &work);
         self.duty.watches.follow(name, &objects, &self.duty.managed, &self.duty.stop);
-        self.clients.written_status = None;
-        let result = reconcile(&mut self.clients, &self.agent, &work, &mut pass.digests);
-        pass.written_status = self.clients.written_status;
+        let result = reconcile(&mut self.clients, &self.agent, &work, &mut pass.memory);
         pass.settle(&result, &MANIFEST_WORKS.object(&self.agent.cluster, name));
     }
 }
 
 impl Pass {
     fn new(seen: u64) -> Self {
-        let (backoff, digests) = (Backoff::new(MAX_BACKOFF), Digests::new());
-        Self {
-            seen,
-            status: 0,
-            written_status: None,
-            ended: None,
-            due: None,
-            poll: None,
-            backoff,
-            digests,
-        }
+        let (backoff, memory) = (Backoff::new(MAX_BACKOFF), WorkMemory::default());
+        Self { seen, version: None, ended: None, due: None, poll: None, backoff, memory }
     }
 
     /// Whether the last pass left nothing to do.
@@ -190,10 +178,11 @@ impl Pass {
     }
 
     /// Another writer has changed the status, or the hub was restored: another pass puts it right.
-    fn saw_status(&mut self, now: Instant, digest: u64) {
-        if self.written_status == Some(digest) {
-            (self.status, self.written_status) = (digest, None);
-        } else if self.status != digest {
+    fn saw_status(&mut self, now: Instant, work: &ManifestWork) {
+        // The version of the pass may be seen until the watch brings what the pass wrote.
+        if work.status_digest != self.memory.status
+            && work.metadata.resource_version != self.version
+        {
             self.hasten(now, STATUS_INTERVAL);
         }
     }
@@ -227,17 +216,24 @@ impl Pass {
 
 #[cfg(test)]
 mod tests {
+    use apiclient::api::ObjectMeta;
+
     use super::*;
 
     #[test]
     fn status_of_another_writer_hastens_a_pass_and_the_written_one_does_not() {
         let (now, mut pass) = (Instant::now(), Pass::new(0));
-        (pass.ended, pass.status, pass.written_status) = (Some(now), 1, Some(2));
-        for own in [1, 2, 2] {
-            pass.saw_status(now, own);
-            assert_eq!(pass.due, None, "{own}");
+        let work = |version: &str, status_digest: u64| {
+            let mut metadata = ObjectMeta::new(None, "w");
+            metadata.resource_version = Some(version.to_owned());
+            ManifestWork { metadata, status_digest, ..ManifestWork::default() }
+        };
+        (pass.ended, pass.version, pass.memory.status) = (Some(now), Some("1".to_owned()), 2);
+        for (version, status) in [("1", 1), ("2", 2), ("3", 2)] {
+            pass.saw_status(now, &work(version, status));
+            assert_eq!(pass.due, None, "{version}");
         }
-        pass.saw_status(now, 1);
+        pass.saw_status(now, &work("4", 1));
         assert_eq!(pass.due, Some(now + STATUS_INTERVAL), "it went back");
     }
 

@@ -14,6 +14,7 @@ use self::{
     world::{OBJECTS, World},
 };
 use super::{
+    bring::WorkMemory,
     reconcile::{finalize, reconcile},
     record::{WorkAgent, delete_record},
 };
@@ -90,11 +91,11 @@ fn pass(world: &World, fault: Option<(usize, Fault)>) -> (World, usize) {
         raw_limit: None,
     };
     let mut io = Connection::new(world.clone(), fault);
-    let mut digests = world.digests();
+    let mut memory = WorkMemory { digests: world.digests(), status: 0 };
     match world.work() {
         Some(work) => {
             // The next pass comes anyway.
-            let _ = reconcile(&mut io, &agent, &work, &mut digests);
+            let _ = reconcile(&mut io, &agent, &work, &mut memory);
         }
         None => {
             if let Some(record) = world.record() {
@@ -105,7 +106,7 @@ fn pass(world: &World, fault: Option<(usize, Fault)>) -> (World, usize) {
             }
         }
     }
-    io.end(digests)
+    io.end(memory.digests)
 }
 
 fn check(changes: u8, troubles: u8, executor: Option<bool>) {

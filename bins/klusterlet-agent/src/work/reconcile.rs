@@ -9,7 +9,7 @@ use serde_json::json;
 use super::{
     applied_manifest_work::{APPLIED_FINALIZER, AppliedManifestWork},
     apply::guarded_by,
-    bring::{Digests, bring, observe},
+    bring::{WorkMemory, bring, observe},
     conditions,
     io::{Side, WorkIo},
     objects::{DeleteOption, ManifestWork, WORK_FINALIZER, finalizers, generation},
@@ -26,7 +26,7 @@ pub(crate) fn reconcile(
     io: &mut dyn WorkIo,
     agent: &WorkAgent,
     work: &ManifestWork,
-    digests: &mut Digests,
+    memory: &mut WorkMemory,
 ) -> Result<Progress> {
     if !finalizers(&work.metadata).contains(&WORK_FINALIZER) {
         return if work.is_deleting() { Ok(Progress::Done) } else { add_finalizer(io, work) };
@@ -34,20 +34,20 @@ pub(crate) fn reconcile(
     let name = format!("{}-{}", agent.hub_hash, work.name());
     let record = read_record(io, &name)?;
     if work.is_deleting() {
-        return end(io, work, record);
+        return end(io, work, record, memory);
     }
     match record {
         Some(record) if record.is_deleting() => {
             finalize(io, &record, work.spec.delete_option.as_ref())
         }
-        _ if work.is_complete() => observe(io, agent, work),
+        _ if work.is_complete() => observe(io, agent, work, memory),
         Some(record) => {
             let record = update_record(io, agent, work, record)?;
-            bring(io, agent, work, record, digests)
+            bring(io, agent, work, record, memory)
         }
         None => {
             let record = create_record(io, agent, work, &name)?;
-            bring(io, agent, work, record, digests)
+            bring(io, agent, work, record, memory)
         }
     }
 }
@@ -79,6 +79,7 @@ fn end(
     io: &mut dyn WorkIo,
     work: &ManifestWork,
     record: Option<AppliedManifestWork>,
+    memory: &mut WorkMemory,
 ) -> Result<Progress> {
     let Some(record) = record else { return remove_finalizer(io, work) };
     let option = work.spec.delete_option.as_ref();
@@ -87,7 +88,7 @@ fn end(
     }
     let (now, mut status) = (io.now(), work.status.clone());
     conditions::set_deleting(&mut status.conditions, (generation(&work.metadata), &now));
-    write_status(io, work, &status)?;
+    memory.status = write_status(io, work, &status)?;
     // Without the work, which others may remove, a record that is being deleted takes all objects with it.
     let entries = record.status.applied_resources.iter();
     let orphans = entries.filter(|entry| !goes_with_work(option, &entry.identifier()));

@@ -1,6 +1,6 @@
 //! What a pass tells the hub: the status of the work in one patch, and its finalizer.
 
-use apiclient::{error::Result, resource::Target};
+use apiclient::{api::parse, error::Result, resource::Target};
 use serde_json::{Value, json};
 
 use super::{
@@ -68,12 +68,12 @@ pub(crate) fn manifest_condition(
     entry
 }
 
-/// Writes the status of the work, if it changes.
+/// Writes the status of the work, if it changes, and returns its digest on the hub.
 pub(crate) fn report(
     io: &mut dyn WorkIo,
     work: &ManifestWork,
     manifests: Vec<ManifestCondition>,
-) -> Result<()> {
+) -> Result<u64> {
     let now = io.now();
     let at = (generation(&work.metadata), &*now);
     let mut status = work.status.clone();
@@ -81,7 +81,7 @@ pub(crate) fn report(
     condition_rules::set_work(&mut status.conditions, &manifests, at);
     status.resource_status.manifests = manifests;
     let (before, after) = (applied(&work.status), applied(&status));
-    write_status(io, work, &status)?;
+    let digest = write_status(io, work, &status)?;
     match after {
         after if after == before => {}
         Some("True") => io.tell(work, &WorkEvent::Applied),
@@ -93,7 +93,7 @@ pub(crate) fn report(
             io.tell(work, &WorkEvent::ApplyFailed(message));
         }
     }
-    Ok(())
+    Ok(digest)
 }
 
 /// The status of condition Applied.
@@ -115,15 +115,20 @@ pub(crate) fn known_condition<'a>(
     })
 }
 
+/// Writes a status, if it differs, and returns its digest by the hub's answer.
 pub(crate) fn write_status(
     io: &mut dyn WorkIo,
     work: &ManifestWork,
     status: &ManifestWorkStatus,
-) -> Result<()> {
+) -> Result<u64> {
     let value = |status: &ManifestWorkStatus| serde_json::to_value(status).unwrap_or_default();
-    let Some(patch) = difference(&value(&work.status), &value(status)) else { return Ok(()) };
+    let Some(patch) = difference(&value(&work.status), &value(status)) else {
+        return Ok(work.status_digest);
+    };
     let patch = guarded_by(&work.metadata, json!({"status": patch}));
-    io.patch(Side::Hub, &work_target(work).status(), &patch).map(drop)
+    let mut answer = io.patch(Side::Hub, &work_target(work).status(), &patch)?;
+    let written: Option<ManifestWorkStatus> = parse(answer["status"].take());
+    Ok(written.unwrap_or_default().digest())
 }
 
 pub(crate) fn add_finalizer(io: &mut dyn WorkIo, work: &ManifestWork) -> Result<Progress> {
