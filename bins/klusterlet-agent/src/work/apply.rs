@@ -16,7 +16,7 @@ use super::{
     manifest::{Manifest, Strategy},
     merge::{Intent, difference, merge, without_nulls},
     objects::{ServerSideApplyConfig, uid},
-    ownership::with_owner,
+    ownership::{is_record, with_owner},
     prepared::prepared,
     server_side_apply::Required,
 };
@@ -147,7 +147,8 @@ fn apply_once(
             };
             match wanted {
                 Some(wanted) => {
-                    io.apply(options.side, target, &with_owners(wanted, options), config)?
+                    let wanted = with_owners(wanted, before.as_ref(), options);
+                    io.apply(options.side, target, &wanted, config)?
                 }
                 None => before.unwrap_or_default(),
             }
@@ -238,12 +239,15 @@ fn new_object(manifest: &Value, options: &ApplyOptions<'_>) -> Value {
             map.retain(|key, _| !key.ends_with('-'));
         }
     }
-    with_owners(object, options)
+    with_owners(object, None, options)
 }
 
-/// The object with its owner from the start: an object without one might be left behind.
-fn with_owners(mut object: Value, options: &ApplyOptions<'_>) -> Value {
-    let references = with_owner(&json!({}), options.owner, options.owned);
+/// The object with its owner from the start: an object without one might be left behind. A server-side apply also names
+/// other works that own `live`: the field manager may be theirs, too, and its apply removes what it does not name.
+fn with_owners(mut object: Value, live: Option<&Value>, options: &ApplyOptions<'_>) -> Value {
+    let live = live.unwrap_or(&Value::Null);
+    let mut references = with_owner(live, options.owner, options.owned);
+    references.retain(is_record);
     if !references.is_empty() {
         object["metadata"]["ownerReferences"] = references.into();
     }

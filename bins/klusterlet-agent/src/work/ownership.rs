@@ -52,7 +52,8 @@ fn list(live: &Value) -> Vec<Value> {
     live["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default()
 }
 
-fn is_record(reference: &Value) -> bool {
+/// Whether the owner is a work's record.
+pub(crate) fn is_record(reference: &Value) -> bool {
     let group = reference["apiVersion"].as_str().and_then(|version| version.split('/').next());
     reference["kind"] == KIND && group == Some(&APPLIED_MANIFEST_WORKS.group)
 }

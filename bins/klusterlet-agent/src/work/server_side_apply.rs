@@ -82,53 +82,46 @@ impl Required {
                 field.remove(&mut required, &mut visits);
             }
         }
-        let is_kept =
-            keep(&mut required, &self.original, live, &Owners::of(live, &self.field_manager));
+        keep(&mut required, &self.original, live, &Owners::of(live, &self.field_manager));
         let has_all =
             difference(live, &merge(&prepared(required.clone()), live, Intent::Unchanged))
                 .is_none();
         if intent == Intent::Unchanged && has_all {
             return None;
         }
-        if is_kept {
-            // Of this very version: another writer's value must not be taken back.
-            required["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"].clone();
-        }
+        // Of this very version: another writer's value or owner must not be taken back.
+        required["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"].clone();
         Some(required)
     }
 }
 
-/// An ignored field that this manager owns keeps its value: the server would remove it otherwise. Returns whether any
-/// does.
-fn keep(required: &mut Value, original: &Value, live: &Value, owners: &Owners<'_>) -> bool {
+/// An ignored field that this manager owns keeps its value: the server would remove it otherwise.
+fn keep(required: &mut Value, original: &Value, live: &Value, owners: &Owners<'_>) {
     match (required, original, live) {
         (Value::Object(required), Value::Object(original), Value::Object(live)) => {
-            let mut is_kept = false;
             for (key, value) in original {
                 let (owners, Some(live)) = (owners.child(&format!("f:{key}")), live.get(key))
                 else {
                     continue;
                 };
                 if let Some(required) = required.get_mut(key) {
-                    is_kept |= keep(required, value, live, &owners);
+                    keep(required, value, live, &owners);
                 } else if owners.has_ours() {
                     required.insert(key.clone(), live.clone());
-                    is_kept = true;
                 }
             }
-            is_kept
         }
         (Value::Array(required), Value::Array(original), Value::Array(live))
             if required.len() == original.len() =>
         {
-            let items = required.iter_mut().zip(original);
-            items.fold(false, |is_kept, (required, original)| {
+            for (required, original) in required.iter_mut().zip(original) {
                 let item = live.iter().find_map(|live| Some((live, owners.item(original, live)?)));
-                item.is_some_and(|(live, owners)| keep(required, original, live, &owners))
-                    || is_kept
-            })
+                if let Some((live, owners)) = item {
+                    keep(required, original, live, &owners);
+                }
+            }
         }
-        _ => false,
+        _ => {}
     }
 }
 

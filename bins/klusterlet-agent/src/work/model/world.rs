@@ -101,6 +101,9 @@ impl World {
             self.uids += 1;
             object["metadata"]["uid"] = format!("u{}", self.uids).into();
         }
+        if self.objects.get(key).is_some_and(is_shared) && !is_shared(&object) {
+            self.violation = Some(format!("{key} loses another work as an owner"));
+        }
         let metadata = &object["metadata"];
         let held = metadata["finalizers"].as_array().is_some_and(|list| !list.is_empty());
         if metadata["deletionTimestamp"].is_null() || held {
@@ -143,8 +146,7 @@ impl World {
 
     pub(super) fn note_deletion(&mut self, key: &str) {
         let Some(object) = self.objects.get(key) else { return };
-        let references = object["metadata"]["ownerReferences"].as_array().cloned();
-        if references.iter().flatten().any(|owner| owner["uid"] == "o") {
+        if is_shared(object) {
             self.violation = Some(format!("{key} of another work is deleted"));
         }
         if self.orphaned.contains(&object["metadata"]["uid"]) {
@@ -206,4 +208,10 @@ impl World {
         let mut owners = references.and_then(Value::as_array).into_iter().flatten();
         owners.any(|owner| owner["name"] == "h-w" && record.is_none_or(|uid| owner["uid"] == *uid))
     }
+}
+
+/// Whether another work applies the object, too.
+fn is_shared(object: &Value) -> bool {
+    let references = object["metadata"]["ownerReferences"].as_array();
+    references.into_iter().flatten().any(|owner| owner["uid"] == "o")
 }
