@@ -95,11 +95,8 @@ impl HubIdentity {
             Err(Error::NotServed(_)) if lacks_resource(&clients.hub, &MANAGED_CLUSTERS)? => None,
             Err(error) => return Err(error),
         };
-        match &self.uid {
-            Some(known) if known.is_some() && *known != uid => {
-                self.doubts("the hub has another ManagedCluster")
-            }
-            _ => self.uid = Some(uid),
+        if *self.uid.get_or_insert_with(|| uid.clone()) != uid {
+            self.doubts("the hub's ManagedCluster has changed");
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use serde_json::json;
 use suite::{
     eventually,
     faults::code,
-    stays,
+    pause, stays,
     work::{API, CLUSTER_API, NAMESPACE, Stage, config_map, object},
 };
 
@@ -189,17 +189,38 @@ fn hub_that_went_back_is_followed_and_evicts_nothing() {
     agent.terminate();
 }
 
+/// As while a hub is restored, or in place of one without it.
+#[test]
+fn managed_cluster_that_appears_evicts_nothing() {
+    let stage = Stage::new();
+    let mut agent = stage.start(&[]);
+    put_works(&stage, 0..1);
+    wait_for_identity(&stage);
+    stage.put_managed_cluster();
+    stage.lose_work("w0");
+    agent.wait_for("the hub's ManagedCluster has changed");
+    stays("the object", || stage.data("m0").is_some());
+    agent.terminate();
+}
+
 #[test]
 fn other_hub_of_the_same_name_evicts_nothing() {
     let stage = Stage::new();
     stage.put_managed_cluster();
     let mut agent = stage.start(&[]);
     put_works(&stage, 0..1);
-    agent.wait_for_code("/readyz", 200);
+    wait_for_identity(&stage);
     stage.hub.delete(CLUSTER_API, "managedclusters", "", "c");
     stage.put_managed_cluster();
     stage.lose_work("w0");
-    agent.wait_for("the hub has another ManagedCluster");
+    agent.wait_for("the hub's ManagedCluster has changed");
     stays("the object", || stage.data("m0").is_some());
     agent.terminate();
+}
+
+/// Waits until the agent has looked at the hub's ManagedCluster.
+fn wait_for_identity(stage: &Stage) {
+    let is_read = || stage.hub.requests().iter().any(|it| it.resource == "managedclusters");
+    eventually("the identity", is_read);
+    pause(500);
 }
