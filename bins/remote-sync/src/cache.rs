@@ -13,12 +13,14 @@ use apiclient::{
     stop::Stop,
 };
 
-use self::store::{DocumentCache, ObjectStore};
+use serde_json::Value;
+
+use self::store::{Answer, DocumentCache, ObjectStore};
 use crate::{
     connection::Connection,
     model::{
         key::KindIndex,
-        object::{SourceObject, TargetObject, TargetSecret},
+        object::{Cached, ObjectReader, Role, SourceObject, TargetObject, TargetSecret},
     },
     settings::Settings,
 };
@@ -26,15 +28,63 @@ use crate::{
 /// The longest Retry-After that is honored: the response may be a gateway's.
 pub(crate) const MAX_PAUSE: Duration = Duration::from_secs(60);
 
-pub(crate) struct SourceSide {
-    pub(crate) cluster: Arc<Connection>,
-    pub(crate) stores: Vec<Arc<ObjectStore<SourceObject>>>,
+/// What requests of a pair showed and its stores do not have yet.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Answers {
+    pub(crate) source: Option<Answer<SourceObject>>,
+    pub(crate) target: Option<Answer<TargetObject>>,
 }
 
-pub(crate) struct TargetSide {
+/// One side of a pair.
+pub(crate) trait SideObject: Clone + PartialEq + Send + 'static {
+    const ROLE: Role;
+
+    fn read(reader: &ObjectReader, object: &Value) -> Option<Cached<Self>>;
+
+    fn answer(answers: &mut Answers) -> &mut Option<Answer<Self>>;
+
+    /// Returns whether the document of a new object is kept for its pair. Most of what was `listed` is in sync already.
+    fn keeps_document(&self, listed: bool) -> bool;
+}
+
+impl SideObject for SourceObject {
+    const ROLE: Role = Role::Source;
+
+    fn read(reader: &ObjectReader, object: &Value) -> Option<Cached<Self>> {
+        reader.source(object)
+    }
+
+    fn answer(answers: &mut Answers) -> &mut Option<Answer<Self>> {
+        &mut answers.source
+    }
+
+    fn keeps_document(&self, listed: bool) -> bool {
+        !listed || !self.seems_synced()
+    }
+}
+
+impl SideObject for TargetObject {
+    const ROLE: Role = Role::Target;
+
+    fn read(reader: &ObjectReader, object: &Value) -> Option<Cached<Self>> {
+        reader.target(object)
+    }
+
+    fn answer(answers: &mut Answers) -> &mut Option<Answer<Self>> {
+        &mut answers.target
+    }
+
+    fn keeps_document(&self, listed: bool) -> bool {
+        !listed
+    }
+}
+
+/// A cluster, with the sources or the targets on it.
+pub(crate) struct ClusterSide<T> {
     pub(crate) cluster: Arc<Connection>,
-    pub(crate) stores: Vec<Arc<ObjectStore<TargetObject>>>,
-    /// By name, in the order of `-target-secret-name`.
+    /// By kind.
+    pub(crate) stores: Vec<Arc<ObjectStore<T>>>,
+    /// The targets' by name, in the order of `-target-secret-name`; of sources none.
     pub(crate) secrets: Vec<(String, Arc<ObjectStore<TargetSecret>>)>,
 }
 
@@ -77,7 +127,7 @@ impl Connection {
     }
 }
 
-impl SourceSide {
+impl<T: SideObject> ClusterSide<T> {
     pub(crate) fn new(
         cluster: Arc<Connection>,
         settings: &Settings,
@@ -85,19 +135,7 @@ impl SourceSide {
     ) -> Arc<Self> {
         let most = settings.max_objects;
         let stores = settings.resources.iter().map(|_| ObjectStore::new(documents, most)).collect();
-        Arc::new(Self { cluster, stores })
-    }
-}
-
-impl TargetSide {
-    pub(crate) fn new(
-        cluster: Arc<Connection>,
-        settings: &Settings,
-        documents: &Arc<DocumentCache>,
-    ) -> Arc<Self> {
-        let most = settings.max_objects;
-        let stores = settings.resources.iter().map(|_| ObjectStore::new(documents, most)).collect();
-        let secrets = settings.secrets.iter();
+        let secrets = settings.secrets.iter().filter(|_| T::ROLE == Role::Target);
         let secrets = secrets.map(|name| (name.clone(), ObjectStore::new(documents, most)));
         Arc::new(Self { cluster, stores, secrets: secrets.collect() })
     }
@@ -118,7 +156,11 @@ pub(crate) struct ApiResources {
 
 impl ApiResources {
     /// The kind, once it was found on both sides.
-    pub(crate) fn of(source: &SourceSide, target: &TargetSide, kind: KindIndex) -> Option<Self> {
+    pub(crate) fn of(
+        source: &ClusterSide<SourceObject>,
+        target: &ClusterSide<TargetObject>,
+        kind: KindIndex,
+    ) -> Option<Self> {
         Some(Self { source: source.stores[kind].kind()?, target: target.stores[kind].kind()? })
     }
 }

@@ -25,7 +25,7 @@ use crate::{
         discovery::{self, ResourceArg},
         key::{self, ObjectKey},
         known_clusters::SourceMarks,
-        object::ObjectReader,
+        object::{ObjectReader, Role},
     },
     once,
     sync::patch,
@@ -36,12 +36,6 @@ const MAX_PASSES: u32 = 3;
 /// The wait before the next list if something could not be cleaned.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_NAMES: usize = 10;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Role {
-    Source,
-    Target,
-}
 
 /// Cleans all clusters that can be reached.
 ///
@@ -109,12 +103,8 @@ impl Sweep<'_> {
         let (settings, stop) = (&self.controller.context.settings, &self.controller.stop);
         let found =
             self.cluster.ask(stop, &mut |client| discovery::resolve(client, self.wanted))?;
-        let namespace = match self.role {
-            Role::Source => &settings.mapping.source_namespace,
-            Role::Target => &settings.mapping.target_namespace,
-        };
         let kind = &found.resource;
-        let all = match namespace {
+        let all = match settings.mapping.namespace(self.role) {
             Some(namespace) if found.namespaced => kind.collection(namespace),
             _ => kind.everywhere(),
         };

@@ -14,9 +14,13 @@ use apiclient::{
 use sidecar::{flags::Flags, runtime};
 
 use crate::{
-    cache::{SourceSide, TargetSide, store::DocumentCache},
+    cache::{ClusterSide, store::DocumentCache},
     connection::{ClusterRecords, ClusterSession, Connection, ConnectionConfig, supervisor},
-    model::{key::KindIndex, known_clusters::OWN},
+    model::{
+        key::KindIndex,
+        known_clusters::OWN,
+        object::{SourceObject, TargetObject},
+    },
     settings::{Direction, Operation, Settings},
     sync::{SyncContext, remote::RemoteSync},
 };
@@ -46,8 +50,8 @@ pub(crate) struct Controller {
 /// The local cluster, on the side that it has in all pairs.
 #[derive(Clone)]
 pub(crate) enum LocalCluster {
-    Source(Arc<SourceSide>),
-    Target(Arc<TargetSide>),
+    Source(Arc<ClusterSide<SourceObject>>),
+    Target(Arc<ClusterSide<TargetObject>>),
 }
 
 impl LocalCluster {
@@ -71,10 +75,10 @@ impl Controller {
         let documents = Arc::<DocumentCache>::default();
         let local = match settings.direction {
             Direction::Pull => {
-                LocalCluster::Target(TargetSide::new(cluster, &settings, &documents))
+                LocalCluster::Target(ClusterSide::new(cluster, &settings, &documents))
             }
             Direction::Push => {
-                LocalCluster::Source(SourceSide::new(cluster, &settings, &documents))
+                LocalCluster::Source(ClusterSide::new(cluster, &settings, &documents))
             }
         };
         Ok(Arc::new(Self {
@@ -105,14 +109,10 @@ impl Controller {
             return Ok(());
         }
         match (&self.local, remote) {
-            (LocalCluster::Source(side), None) => handlers::watch_sources(self, side, None, stop),
-            (LocalCluster::Target(side), None) => handlers::watch_targets(self, side, None, stop),
-            (LocalCluster::Source(_), Some(it)) => {
-                handlers::watch_targets(self, &it.target, remote, stop)
-            }
-            (LocalCluster::Target(_), Some(it)) => {
-                handlers::watch_sources(self, &it.source, remote, stop)
-            }
+            (LocalCluster::Source(side), None) => handlers::watch(self, side, None, stop),
+            (LocalCluster::Target(side), None) => handlers::watch(self, side, None, stop),
+            (LocalCluster::Source(_), Some(it)) => handlers::watch(self, &it.target, remote, stop),
+            (LocalCluster::Target(_), Some(it)) => handlers::watch(self, &it.source, remote, stop),
         }
     }
 
@@ -123,10 +123,10 @@ impl Controller {
         let (of, documents) = (cluster.clone(), &self.documents);
         let sides = match &self.local {
             LocalCluster::Target(local) => {
-                (SourceSide::new(of, settings, documents), local.clone())
+                (ClusterSide::new(of, settings, documents), local.clone())
             }
             LocalCluster::Source(local) => {
-                (local.clone(), TargetSide::new(of, settings, documents))
+                (local.clone(), ClusterSide::new(of, settings, documents))
             }
         };
         let remote = Arc::new(RemoteSync::new(name, settings, cluster, sides, stop.clone()));

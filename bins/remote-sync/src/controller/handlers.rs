@@ -1,7 +1,7 @@
 //! Event handlers, as client-go has them for its informers: a change of an object enqueues the pairs that it affects,
 //! and a complete list all pairs of its kind.
 
-use std::{fmt::Display, sync::Arc, time::Instant};
+use std::{fmt::Display, marker::PhantomData, sync::Arc, time::Instant};
 
 use apiclient::{
     discovery::ApiResource,
@@ -14,7 +14,7 @@ use sidecar::runtime;
 
 use crate::{
     cache::{
-        SourceSide, TargetSide,
+        ClusterSide, SideObject,
         reflector::{Reflector, Watched},
         store::ObjectStore,
     },
@@ -23,7 +23,7 @@ use crate::{
     model::{
         discovery,
         key::{self, KindIndex, NameMapping, Pair},
-        object::{Cached, SourceObject, TargetObject, TargetSecret, controller_of},
+        object::{Cached, Role, TargetObject, TargetSecret, controller_of},
     },
     sync::{reconcile, remote::RemoteSync},
 };
@@ -39,41 +39,24 @@ struct WatchedCluster {
     names: NameMapping,
 }
 
-struct SourceWatch(WatchedCluster, KindIndex);
-struct TargetWatch(WatchedCluster, KindIndex);
+/// Watches the objects of a kind, in the role of all objects there.
+struct KindWatch<T>(WatchedCluster, KindIndex, PhantomData<T>);
 /// Watches the targets' Secrets of one name.
 struct SecretWatch(WatchedCluster);
 
-/// Watches a cluster with sources: that of `remote`, or the local one for all remotes.
-pub(super) fn watch_sources(
+/// Watches one side of pairs: the cluster of `remote`, or the local one for all remotes.
+pub(super) fn watch<T: SideObject>(
     controller: &Arc<Controller>,
-    side: &SourceSide,
+    side: &ClusterSide<T>,
     remote: Option<&Arc<RemoteSync>>,
     stop: &Stop,
 ) -> Result<()> {
     let settings = &controller.context.settings;
-    let namespace = &settings.mapping.source_namespace;
-    let cluster = WatchedCluster::new(controller, remote, &side.cluster, namespace);
-    side.stores.iter().enumerate().try_for_each(|(kind, store)| {
-        let watched = SourceWatch(cluster.clone(), kind);
-        cluster.follow(store, &settings.resources[kind], None, watched, stop)
-    })
-}
-
-/// Watches a cluster with targets, and the Secrets there.
-pub(super) fn watch_targets(
-    controller: &Arc<Controller>,
-    side: &TargetSide,
-    remote: Option<&Arc<RemoteSync>>,
-    stop: &Stop,
-) -> Result<()> {
-    let settings = &controller.context.settings;
-    let namespace = &settings.mapping.target_namespace;
-    let cluster = WatchedCluster::new(controller, remote, &side.cluster, namespace);
-    side.stores.iter().enumerate().try_for_each(|(kind, store)| {
-        let watched = TargetWatch(cluster.clone(), kind);
-        cluster.follow(store, &settings.resources[kind], None, watched, stop)
-    })?;
+    let cluster = WatchedCluster::new(controller, remote, side);
+    for (kind, store) in side.stores.iter().enumerate() {
+        let watched = KindWatch(cluster.clone(), kind, PhantomData);
+        cluster.follow(store, &settings.resources[kind], None, watched, stop)?;
+    }
     // By name, so that no right to others is needed.
     side.secrets.iter().try_for_each(|(name, store)| {
         cluster.follow(store, &SECRETS, Some(name), SecretWatch(cluster.clone()), stop)
@@ -81,16 +64,16 @@ pub(super) fn watch_targets(
 }
 
 impl WatchedCluster {
-    fn new(
+    fn new<T: SideObject>(
         controller: &Arc<Controller>,
         remote: Option<&Arc<RemoteSync>>,
-        cluster: &Arc<Connection>,
-        namespace: &Option<String>,
+        side: &ClusterSide<T>,
     ) -> Self {
         let common = || controller.context.settings.mapping.common();
         let names = remote.map_or_else(common, |remote| remote.names.clone());
-        let (cluster, namespace) = (cluster.clone(), namespace.clone());
-        Self { controller: controller.clone(), remote: remote.cloned(), cluster, namespace, names }
+        let namespace = names.namespace(T::ROLE).map(str::to_owned);
+        let (controller, cluster) = (controller.clone(), side.cluster.clone());
+        Self { controller, remote: remote.cloned(), cluster, namespace, names }
     }
 
     /// Starts a reflector that fills `store` with all objects, or with the objects of one name.
@@ -120,10 +103,6 @@ impl WatchedCluster {
         self.remote.as_ref().map_or_else(|| self.controller.remotes(), only)
     }
 
-    fn is_target(&self, namespace: &str, name: &str) -> bool {
-        self.names.canonical_of_target(namespace, name).is_some()
-    }
-
     /// Finds a kind on the cluster; the local cluster decides the version for both sides.
     fn find(&self, kind: KindIndex, session: &ClusterSession) -> Result<ApiResource> {
         let (controller, wanted) =
@@ -143,70 +122,38 @@ impl WatchedCluster {
             }
         }
     }
-
-    fn listed(&self, kind: KindIndex) {
-        self.remotes().iter().for_each(|remote| self.controller.enqueue_kind(remote, kind));
-    }
 }
 
-impl Watched for SourceWatch {
-    type Object = SourceObject;
+impl<T: SideObject> Watched for KindWatch<T> {
+    type Object = T;
 
     fn find_kind(&self, session: &ClusterSession) -> Result<ApiResource> {
         self.0.find(self.1, session)
     }
 
     fn covers(&self, namespace: &str, name: &str) -> bool {
-        self.0.names.canonical_of_source(namespace, name).is_some()
+        self.0.names.canonical(T::ROLE, namespace, name).is_some()
     }
 
-    fn read(&self, object: &Value) -> Option<Cached<SourceObject>> {
-        self.0.controller.context.readers[self.1].source(object)
+    fn read(&self, object: &Value) -> Option<Cached<T>> {
+        T::read(&self.0.controller.context.readers[self.1], object)
     }
 
-    fn keeps_document(&self, object: &SourceObject, listed: bool) -> bool {
-        !listed || !object.seems_synced()
+    fn keeps_document(&self, object: &T, listed: bool) -> bool {
+        object.keeps_document(listed)
     }
 
     fn changed(&self, key: &str, _object: Option<&Value>, urgent: bool) {
-        let Self(cluster, kind) = self;
-        for remote in cluster.remotes().iter() {
-            let source = remote.names.canonical_of_source_key(key);
-            cluster.controller.enqueue(remote, *kind, source, urgent);
+        let (controller, kind, remotes) = (&self.0.controller, self.1, self.0.remotes());
+        match T::ROLE {
+            Role::Source => controller.enqueue_source(&remotes, kind, key, urgent),
+            Role::Target => controller.enqueue_target(&remotes, kind, key, urgent),
         }
     }
 
     fn listed(&self) {
-        self.0.listed(self.1);
-    }
-}
-
-impl Watched for TargetWatch {
-    type Object = TargetObject;
-
-    fn find_kind(&self, session: &ClusterSession) -> Result<ApiResource> {
-        self.0.find(self.1, session)
-    }
-
-    fn covers(&self, namespace: &str, name: &str) -> bool {
-        self.0.is_target(namespace, name)
-    }
-
-    fn read(&self, object: &Value) -> Option<Cached<TargetObject>> {
-        self.0.controller.context.readers[self.1].target(object)
-    }
-
-    fn keeps_document(&self, _object: &TargetObject, listed: bool) -> bool {
-        !listed
-    }
-
-    fn changed(&self, key: &str, _object: Option<&Value>, urgent: bool) {
-        let Self(cluster, kind) = self;
-        cluster.controller.enqueue_target(&cluster.remotes(), *kind, key, urgent);
-    }
-
-    fn listed(&self) {
-        self.0.listed(self.1);
+        let Self(cluster, kind, _) = self;
+        cluster.remotes().iter().for_each(|remote| cluster.controller.enqueue_kind(remote, *kind));
     }
 }
 
@@ -219,7 +166,7 @@ impl Watched for SecretWatch {
     }
 
     fn covers(&self, namespace: &str, name: &str) -> bool {
-        self.0.is_target(namespace, name)
+        self.0.names.canonical_of_target(namespace, name).is_some()
     }
 
     fn read(&self, object: &Value) -> Option<Cached<TargetSecret>> {
@@ -254,6 +201,18 @@ impl Controller {
         for key in copies {
             let (namespace, name) = key::split(&key);
             self.enqueue(remote, kind, names.canonical_of_target(namespace, name), false);
+        }
+    }
+
+    fn enqueue_source(
+        self: &Arc<Self>,
+        remotes: &[Arc<RemoteSync>],
+        kind: KindIndex,
+        key: &str,
+        urgent: bool,
+    ) {
+        for remote in remotes {
+            self.enqueue(remote, kind, remote.names.canonical_of_source_key(key), urgent);
         }
     }
 

@@ -15,6 +15,8 @@ use std::sync::Arc;
 use apiclient::resource::{valid_label, valid_name};
 use serde_json::Value;
 
+use crate::model::object::Role;
+
 /// `namespace/name`, or `/name` for a cluster-scoped kind.
 pub(crate) type ObjectKey = Box<str>;
 
@@ -78,6 +80,28 @@ impl NameMapping {
             resource_suffix: suffix(&self.resource_suffix),
             namespace_suffix: suffix(&self.namespace_suffix),
             ..self.clone()
+        }
+    }
+
+    /// The only namespace of objects in this role, if there is one.
+    pub(crate) fn namespace(&self, role: Role) -> Option<&str> {
+        match role {
+            Role::Source => self.source_namespace.as_deref(),
+            Role::Target => self.target_namespace.as_deref(),
+        }
+    }
+
+    /// The canonical names of an object in this role, if these can be the names of one. Also for a target's Secret,
+    /// with its controller's name.
+    pub(crate) fn canonical<'a>(
+        &'a self,
+        role: Role,
+        namespace: &'a str,
+        name: &'a str,
+    ) -> Option<(&'a str, &'a str)> {
+        match role {
+            Role::Source => self.canonical_of_source(namespace, name),
+            Role::Target => self.canonical_of_target(namespace, name),
         }
     }
 

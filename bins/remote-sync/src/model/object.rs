@@ -46,6 +46,12 @@ impl ObjectState {
     }
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Source,
+    Target,
+}
+
 /// A source: the object that owns the content.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SourceObject {

@@ -16,10 +16,10 @@ use apiclient::{
 use log::Level;
 
 use crate::{
+    cache::SideObject,
     model::object::{Cached, SourceObject, TargetObject, terminating},
     sync::{
         decide::SyncAction,
-        memory::SideObject,
         observed::{Attempt, Observed},
         pair::{PairContext, PairObject, log_pair},
         patch,
@@ -110,7 +110,7 @@ impl PairContext<'_> {
         if !self.source.namespace.is_empty() && self.is_namespace_swept()? {
             return Ok(true);
         }
-        let kind = &self.kinds.source.resource;
+        let kind = &self.source.kind.resource;
         if kind.group.is_empty() {
             return Ok(false);
         }
@@ -150,7 +150,8 @@ fn is_gone<T: SideObject>(object: &PairObject<'_, T>) -> Result<bool> {
     match object.get() {
         Err(Error::NotFound(_)) => {
             // What said so may be another cluster by now.
-            object.cluster.check(&object.cluster.session()?)?;
+            let cluster = &object.side.cluster;
+            cluster.check(&cluster.session()?)?;
             Ok(true)
         }
         found => object.keep(&found?).map(|_| false),

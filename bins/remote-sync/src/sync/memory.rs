@@ -10,15 +10,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use serde_json::Value;
-
 use crate::{
-    cache::{RetryClass, backoff, store::Answer},
-    model::{
-        annotations::Uid,
-        key::Pair,
-        object::{Cached, ObjectReader, SourceObject, TargetObject},
-    },
+    cache::{Answers, RetryClass, backoff},
+    model::{annotations::Uid, key::Pair},
     sync::status::PairCondition,
 };
 
@@ -42,40 +36,6 @@ pub(crate) struct PairMemory {
     pub(super) uploads: Vec<(usize, Uid, u64)>,
     /// Set while it is not in sync.
     condition: Option<PairCondition>,
-}
-
-/// What requests of a pair showed and its stores do not have yet.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Answers {
-    pub(super) source: Option<Answer<SourceObject>>,
-    pub(super) target: Option<Answer<TargetObject>>,
-}
-
-/// One side of a pair: how its document is read, and what a request showed of it.
-pub(crate) trait SideObject: Clone + PartialEq {
-    fn read(reader: &ObjectReader, object: &Value) -> Option<Cached<Self>>;
-
-    fn answer(answers: &mut Answers) -> &mut Option<Answer<Self>>;
-}
-
-impl SideObject for SourceObject {
-    fn read(reader: &ObjectReader, object: &Value) -> Option<Cached<Self>> {
-        reader.source(object)
-    }
-
-    fn answer(answers: &mut Answers) -> &mut Option<Answer<Self>> {
-        &mut answers.source
-    }
-}
-
-impl SideObject for TargetObject {
-    fn read(reader: &ObjectReader, object: &Value) -> Option<Cached<Self>> {
-        reader.target(object)
-    }
-
-    fn answer(answers: &mut Answers) -> &mut Option<Answer<Self>> {
-        &mut answers.target
-    }
 }
 
 impl Memory {

@@ -1,7 +1,8 @@
 //! Input of the decisions: the observed state of a pair, the current attempt, and the rules of the kind. Pure.
 
+use apiclient::discovery::ApiResource;
+
 use crate::{
-    cache::ApiResources,
     model::{
         annotations::Uid,
         digest,
@@ -47,16 +48,15 @@ pub(crate) struct SyncRules {
 }
 
 impl SyncRules {
-    pub(crate) fn new(settings: &Settings, kinds: &ApiResources) -> Self {
-        let creates_namespaces =
-            kinds.source.namespaced && settings.mapping.target_namespace.is_none();
+    pub(crate) fn new(settings: &Settings, source: &ApiResource) -> Self {
+        let creates_namespaces = source.namespaced && settings.mapping.target_namespace.is_none();
         Self {
             marks_sources: settings.marks_sources,
             keeps_orphans: settings.orphans.grace.is_none(),
             adopts_any: settings.adopts_any,
             creates_namespaces,
             deletes_namespaces: creates_namespaces && settings.deletes_namespaces,
-            status: kinds.source.status,
+            status: source.status,
         }
     }
 }

@@ -1,21 +1,21 @@
 //! A pair that a worker reconciles: what is observed of it, and the context of its requests.
 
-use std::cell::Cell;
+use std::{cell::Cell, sync::Arc};
 
 use apiclient::{
     client::{Client, Patch, USUAL_OBJECT},
+    discovery::ApiResource,
     error::{Error, Result},
-    resource::{Resource, Target},
+    resource::Target,
     workqueue::WorkItem,
 };
 use serde_json::Value;
 
 use crate::{
     cache::{
-        ApiResources,
+        Answers, ApiResources, ClusterSide, SideObject,
         store::{Answer, ObjectStore},
     },
-    connection::Connection,
     model::{
         annotations::{Origin, Uid},
         discovery::ResourceArg,
@@ -25,7 +25,6 @@ use crate::{
     settings::Direction,
     sync::{
         SyncContext,
-        memory::{Answers, SideObject},
         observed::{Observed, SyncRules},
         patch::Desired,
         remote::RemoteSync,
@@ -40,7 +39,6 @@ pub(crate) struct PairContext<'a> {
     pub(crate) context: &'a SyncContext,
     pub(crate) remote: &'a RemoteSync,
     pub(crate) id: &'a Pair,
-    pub(crate) kinds: ApiResources,
     pub(crate) source: PairObject<'a, SourceObject>,
     pub(crate) target: PairObject<'a, TargetObject>,
     /// How marks name the source's cluster.
@@ -72,28 +70,17 @@ impl<'a> PairContext<'a> {
         remote: &'a RemoteSync,
         item: &'a WorkItem<Pair>,
     ) -> Option<Self> {
-        let id = &item.key;
-        let kinds = ApiResources::of(&remote.source, &remote.target, id.kind)?;
+        let (id, names, of) = (&item.key, &remote.names, (context, remote, item));
+        let ApiResources { source, target } =
+            ApiResources::of(&remote.source, &remote.target, id.kind)?;
+        let (source, target) = ((&*remote.source, source), (&*remote.target, target));
         let (namespace, name) = key::split(&id.key);
-        let (source, target) = (&*remote.source, &*remote.target);
-        let of = (context, remote, item);
         Some(Self {
             context,
             remote,
             id,
-            source: PairObject::new(
-                of,
-                (&source.cluster, &source.stores[id.kind]),
-                &kinds.source.resource,
-                remote.names.source(namespace, name),
-            ),
-            target: PairObject::new(
-                of,
-                (&target.cluster, &target.stores[id.kind]),
-                &kinds.target.resource,
-                remote.names.target(namespace, name),
-            ),
-            kinds,
+            source: PairObject::new(of, source, names.source(namespace, name)),
+            target: PairObject::new(of, target, names.target(namespace, name)),
             source_mark: remote.source.cluster.mark(),
             item,
         })
@@ -104,7 +91,7 @@ impl<'a> PairContext<'a> {
     }
 
     pub(crate) fn rules(&self) -> SyncRules {
-        SyncRules::new(&self.context.settings, &self.kinds)
+        SyncRules::new(&self.context.settings, &self.source.kind)
     }
 
     pub(crate) fn is_large(&self) -> bool {
@@ -190,75 +177,74 @@ pub(crate) struct PairObject<'a, T> {
     pub(crate) namespace: String,
     pub(crate) name: String,
     pub(crate) key: ObjectKey,
+    pub(crate) kind: Arc<ApiResource>,
+    pub(super) side: &'a ClusterSide<T>,
     remote: &'a RemoteSync,
-    id: &'a Pair,
-    pub(super) cluster: &'a Connection,
-    resource: Resource,
     reader: &'a ObjectReader,
-    store: &'a ObjectStore<T>,
-    /// Memory that a response may cost.
-    most: usize,
+    item: &'a WorkItem<Pair>,
     /// The store's lists before the next request.
     lists: Cell<u64>,
     /// A token of the rate limit for the next request.
     token: Cell<bool>,
-    urgent: bool,
 }
 
 impl<'a, T: SideObject> PairObject<'a, T> {
     fn new(
         (context, remote, item): (&'a SyncContext, &'a RemoteSync, &'a WorkItem<Pair>),
-        (cluster, store): (&'a Connection, &'a ObjectStore<T>),
-        resource: &Resource,
+        (side, kind): (&'a ClusterSide<T>, Arc<ApiResource>),
         (namespace, name): (String, String),
     ) -> Self {
         Self {
             key: key::of(&namespace, &name),
             namespace,
             name,
+            kind,
+            side,
             remote,
-            id: &item.key,
-            cluster,
-            resource: resource.clone(),
             reader: &context.readers[item.key.kind],
-            store,
-            most: if item.large { USUAL_OBJECT } else { SMALL_RESPONSE },
+            item,
             lists: Cell::default(),
             token: Cell::default(),
-            urgent: item.urgent,
         }
+    }
+
+    fn store(&self) -> &'a ObjectStore<T> {
+        &self.side.stores[self.item.key.kind]
     }
 
     /// Waits for the rate limit; `false` at the end.
     fn begin(&self) -> bool {
-        self.token.set(self.cluster.wait_for_token(self.urgent, &self.remote.stop).is_ok());
+        let cluster = &self.side.cluster;
+        self.token.set(cluster.wait_for_token(self.item.urgent, &self.remote.stop).is_ok());
         self.token.get()
     }
 
     fn is_large(&self) -> bool {
-        self.store.get(&self.key).is_some_and(|object| object.large)
+        self.store().get(&self.key).is_some_and(|object| object.large)
     }
 
     fn is_too_large(&self) -> bool {
-        self.store.is_too_large(&self.key)
+        self.store().is_too_large(&self.key)
     }
 
     pub(crate) fn at(&self) -> Target<'_> {
-        self.resource.object_in(&self.namespace, &self.name)
+        self.kind.resource.object_in(&self.namespace, &self.name)
     }
 
     pub(crate) fn ask<R>(&self, request: &dyn Fn(&Client) -> Result<R>) -> Result<R> {
+        let cluster = &self.side.cluster;
         if !self.token.take() {
-            self.cluster.wait_for_token(self.urgent, &self.remote.stop)?;
+            cluster.wait_for_token(self.item.urgent, &self.remote.stop)?;
         }
-        self.cluster.send(&mut |client| request(&client.limited_to(self.most)))
+        let most = if self.item.large { USUAL_OBJECT } else { SMALL_RESPONSE };
+        cluster.send(&mut |client| request(&client.limited_to(most)))
     }
 
     /// The object as the store or a response has it, whichever is newer.
     pub(crate) fn observe(&self) -> Option<Cached<T>> {
-        self.lists.set(self.store.lists());
-        let newest = |answers: &mut Answers| self.store.newest(&self.key, T::answer(answers));
-        self.remote.with_answers(self.id, newest)
+        self.lists.set(self.store().lists());
+        let newest = |answers: &mut Answers| self.store().newest(&self.key, T::answer(answers));
+        self.remote.with_answers(&self.item.key, newest)
     }
 
     pub(crate) fn get(&self) -> Result<Value> {
@@ -273,7 +259,7 @@ impl<'a, T: SideObject> PairObject<'a, T> {
 
     /// Its document: kept from its event, or read.
     pub(crate) fn document(&self, cached: &Cached<T>) -> Result<Value> {
-        if let Some(body) = self.store.take_document(&self.key, cached.version) {
+        if let Some(body) = self.store().take_document(&self.key, cached.version) {
             return Ok(body);
         }
         let body = self.get().map_err(stale)?;
@@ -286,7 +272,7 @@ impl<'a, T: SideObject> PairObject<'a, T> {
 
     pub(crate) fn keep(&self, object: &Value) -> Result<Cached<T>> {
         let cached = self.read(object)?;
-        self.store.keep_document(&self.key, &cached, object);
+        self.store().keep_document(&self.key, &cached, object);
         self.note(cached.clone());
         Ok(cached)
     }
@@ -319,14 +305,14 @@ impl<'a, T: SideObject> PairObject<'a, T> {
     fn answer(&self, uid: Uid, object: Option<Cached<T>>) {
         let answer = Answer { lists: self.lists.get(), uid, object };
         let note = |answers: &mut Answers| *T::answer(answers) = Some(answer);
-        self.remote.with_answers(self.id, note);
+        self.remote.with_answers(&self.item.key, note);
     }
 }
 
 impl<T> Drop for PairObject<'_, T> {
     fn drop(&mut self) {
         if self.token.get() {
-            self.cluster.limiter().put_back();
+            self.side.cluster.limiter().put_back();
         }
     }
 }

@@ -11,16 +11,17 @@ use apiclient::{lock::lock, stop::Stop, workqueue::Workqueue};
 use sidecar::metrics::{Family, Metrics};
 
 use crate::{
-    cache::{ApiResources, SourceSide, TargetSide},
+    cache::{Answers, ApiResources, ClusterSide},
     connection::Connection,
     model::{
         annotations::Uid,
         key::{self, KindIndex, NameMapping, Pair},
+        object::{SourceObject, TargetObject},
     },
     settings::Settings,
     sync::{
         deletion_limit::DeletionLimit,
-        memory::{Answers, Memory, PairMemory},
+        memory::{Memory, PairMemory},
         status::Reason,
     },
 };
@@ -37,8 +38,8 @@ pub(crate) struct RemoteSync {
     pub(crate) names: NameMapping,
     /// The remote's own cluster, which is one of the two.
     pub(crate) cluster: Arc<Connection>,
-    pub(crate) source: Arc<SourceSide>,
-    pub(crate) target: Arc<TargetSide>,
+    pub(crate) source: Arc<ClusterSide<SourceObject>>,
+    pub(crate) target: Arc<ClusterSide<TargetObject>>,
     pub(crate) queue: Workqueue<Pair>,
     /// The session of the sources' cluster, and the kind, with which pairs of a kind can be reconciled; `None` parks
     /// them.
@@ -58,7 +59,7 @@ impl RemoteSync {
         name: &str,
         settings: &Settings,
         cluster: Arc<Connection>,
-        (source, target): (Arc<SourceSide>, Arc<TargetSide>),
+        (source, target): (Arc<ClusterSide<SourceObject>>, Arc<ClusterSide<TargetObject>>),
         stop: Stop,
     ) -> Self {
         Self {

@@ -44,7 +44,7 @@ impl PairContext<'_> {
         }
         let (keys, uid) = (&self.context.settings.keys, source.uid.to_string());
         let owner = SecretOwner {
-            resource: &self.kinds.source.resource,
+            resource: &self.source.kind.resource,
             name: &self.source.name,
             uid: &uid,
         };
