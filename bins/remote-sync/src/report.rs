@@ -23,7 +23,10 @@ use sidecar::{
 use crate::{
     connection::Connection,
     controller::Controller,
-    model::key::{self, Pair},
+    model::{
+        key::{self, Pair},
+        object::Role,
+    },
     once,
     settings::Explained,
     sync::{
@@ -240,12 +243,11 @@ pub(crate) fn explain(controller: &Controller, wanted: &Explained) -> Result<()>
     let object = format!("{resource} {namespace}{slash}{name}");
     let mut text = String::new();
     for remote in controller.remotes().iter() {
-        let names = &remote.names;
         // The name may be that of either side.
-        let source = names.canonical_of_source(namespace, name);
-        let target = names.canonical_of_target(namespace, name).filter(|it| Some(*it) != source);
-        for (namespace, name) in source.into_iter().chain(target) {
-            let pair = Pair { kind: *kind, key: key::of(namespace, name).into() };
+        let pair = |role| remote.names.pair(role, *kind, &key::of(namespace, name));
+        let pairs: BTreeSet<_> =
+            [Role::Source, Role::Target].into_iter().filter_map(pair).collect();
+        for pair in pairs {
             if let Some(line) = explain_pair(&controller.context, remote, pair) {
                 text.push_str(&format!("{object}, remote {}: {line}\n", remote.name));
             }

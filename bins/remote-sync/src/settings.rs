@@ -158,7 +158,7 @@ impl Settings {
     fn check_names(&self) -> Result<(), String> {
         let NameMapping { namespace_prefix: prefix, source_namespace, .. } = &self.mapping;
         let namespace = source_namespace.clone().unwrap_or_else(|| format!("{prefix}x"));
-        if !self.mapping.covers(&namespace) {
+        if !self.mapping.has_sources(&namespace) {
             return Err(format!(
                 "-source-namespace {namespace} does not start with -namespace-prefix {prefix}"
             ));

@@ -199,14 +199,11 @@ impl<T: Clone + PartialEq> ObjectStore<T> {
         self.objects().map.len()
     }
 
-    /// The keys of the objects that `counts`; without the object if it is too large.
-    pub(crate) fn keys_where(&self, counts: impl Fn(&str, Option<&T>) -> bool) -> Vec<ObjectKey> {
+    /// What `map` makes of the objects; it is called without an object that is too large.
+    pub(crate) fn filter_map<R>(&self, map: impl Fn(&str, Option<&T>) -> Option<R>) -> Vec<R> {
         let objects = self.objects();
-        let counted = objects
-            .map
-            .iter()
-            .filter(|(key, entry)| counts(key, entry.seen.whole().map(|known| &known.value)));
-        counted.map(|(key, _)| key.clone()).collect()
+        let all = objects.map.iter();
+        all.filter_map(|(key, it)| map(key, it.seen.whole().map(|known| &known.value))).collect()
     }
 
     pub(crate) fn count_where(&self, counts: impl Fn(&str) -> bool) -> usize {

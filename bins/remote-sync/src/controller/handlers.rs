@@ -69,9 +69,9 @@ impl WatchedCluster {
         remote: Option<&Arc<RemoteSync>>,
         side: &ClusterSide<T>,
     ) -> Self {
-        let common = || controller.context.settings.mapping.common();
-        let names = remote.map_or_else(common, |remote| remote.names.clone());
-        let namespace = names.namespace(T::ROLE).map(str::to_owned);
+        let mapping = &controller.context.settings.mapping;
+        let names = remote.map_or_else(|| mapping.common(), |remote| remote.names.clone());
+        let namespace = mapping.namespace(T::ROLE).map(str::to_owned);
         let (controller, cluster) = (controller.clone(), side.cluster.clone());
         Self { controller, remote: remote.cloned(), cluster, namespace, names }
     }
@@ -166,7 +166,7 @@ impl Watched for SecretWatch {
     }
 
     fn covers(&self, namespace: &str, name: &str) -> bool {
-        self.0.names.canonical_of_target(namespace, name).is_some()
+        self.0.names.canonical(Role::Target, namespace, name).is_some()
     }
 
     fn read(&self, object: &Value) -> Option<Cached<TargetSecret>> {
@@ -190,17 +190,16 @@ impl Controller {
     /// Enqueues all pairs of a kind, also those without a source.
     pub(super) fn enqueue_kind(self: &Arc<Self>, remote: &Arc<RemoteSync>, kind: KindIndex) {
         let (names, marks) = (&remote.names, remote.source.cluster.identity().1);
-        let is_source = |key: &str| names.canonical_of_source_key(key).is_some();
-        for key in remote.source.stores[kind].keys_where(|key, _| is_source(key)) {
-            self.enqueue(remote, kind, names.canonical_of_source_key(&key), false);
+        let of_source = |key: &str, _: Option<&_>| names.pair(Role::Source, kind, key);
+        for pair in remote.source.stores[kind].filter_map(of_source) {
+            self.enqueue(remote, pair, false);
         }
-        let is_ours = |target: &TargetObject| {
-            target.copy_of.as_ref().is_some_and(|copy| marks.contains(copy.cluster))
+        let of_copy = |key: &str, target: Option<&TargetObject>| match &target?.copy_of {
+            Some(copy) if marks.contains(copy.cluster) => names.pair(Role::Target, kind, key),
+            _ => None,
         };
-        let copies = remote.target.stores[kind].keys_where(|_, it| it.is_some_and(is_ours));
-        for key in copies {
-            let (namespace, name) = key::split(&key);
-            self.enqueue(remote, kind, names.canonical_of_target(namespace, name), false);
+        for pair in remote.target.stores[kind].filter_map(of_copy) {
+            self.enqueue(remote, pair, false);
         }
     }
 
@@ -212,7 +211,9 @@ impl Controller {
         urgent: bool,
     ) {
         for remote in remotes {
-            self.enqueue(remote, kind, remote.names.canonical_of_source_key(key), urgent);
+            if let Some(pair) = remote.names.pair(Role::Source, kind, key) {
+                self.enqueue(remote, pair, urgent);
+            }
         }
     }
 
@@ -231,32 +232,19 @@ impl Controller {
         let gone = !store.has(key);
         let origin =
             store.get(key).and_then(|target| target.value.copy_of).map(|copy| copy.cluster);
-        let (namespace, name) = key::split(key);
         for remote in remotes {
-            let Some(canonical) = remote.names.canonical_of_target(namespace, name) else {
-                continue;
-            };
-            let source = remote.names.source(canonical.0, canonical.1);
-            let concerned = origin.is_some_and(|origin| remote.source.cluster.has_mark(origin))
-                || remote.source.stores[kind].has(&key::of(&source.0, &source.1))
-                || gone && remote.knows(kind, canonical);
-            if concerned {
-                self.enqueue(remote, kind, Some(canonical), urgent);
+            let Some(pair) = remote.names.pair(Role::Target, kind, key) else { continue };
+            if origin.is_some_and(|origin| remote.source.cluster.has_mark(origin))
+                || remote.has_source(&pair)
+                || gone && remote.knows(&pair)
+            {
+                self.enqueue(remote, pair, urgent);
             }
         }
     }
 
-    /// Enqueues the pair of these canonical names, if there are any.
-    fn enqueue(
-        self: &Arc<Self>,
-        remote: &Arc<RemoteSync>,
-        kind: KindIndex,
-        canonical: Option<(&str, &str)>,
-        urgent: bool,
-    ) {
-        let Some((namespace, name)) = canonical else { return };
-        let key = key::of(namespace, name).into();
-        remote.queue.add(Pair { kind, key }, urgent);
+    fn enqueue(self: &Arc<Self>, remote: &Arc<RemoteSync>, pair: Pair, urgent: bool) {
+        remote.queue.add(pair, urgent);
         self.start_workers(remote);
     }
 

@@ -54,7 +54,7 @@ pub(crate) struct NameMapping {
     pub(crate) resource_suffix: String,
     /// Of the target's namespace.
     pub(crate) namespace_suffix: String,
-    /// Of the namespaces on both sides.
+    /// Of the sources' namespaces, and thereby of the targets'.
     pub(crate) namespace_prefix: String,
     /// The only namespace of sources, if there is one.
     pub(crate) source_namespace: Option<String>,
@@ -65,10 +65,14 @@ pub(crate) struct NameMapping {
 impl NameMapping {
     /// The rules as far as all remotes have them in common.
     pub(crate) fn common(&self) -> Self {
-        self.with(|suffix| match suffix.contains(CLUSTER) {
+        let varies = |suffix: &str| suffix.contains(CLUSTER);
+        let mut common = self.with(|suffix| match varies(suffix) {
             true => String::new(),
             false => suffix.to_owned(),
-        })
+        });
+        // Which of the targets' namespaces is that of the one source namespace, only a remote's suffix says.
+        common.source_namespace.take_if(|_| varies(&self.namespace_suffix));
+        common
     }
 
     pub(crate) fn names(&self, remote: &str) -> Self {
@@ -99,44 +103,30 @@ impl NameMapping {
         namespace: &'a str,
         name: &'a str,
     ) -> Option<(&'a str, &'a str)> {
-        match role {
-            Role::Source => self.canonical_of_source(namespace, name),
-            Role::Target => self.canonical_of_target(namespace, name),
+        let (canonical, name) = match role {
+            Role::Source => (namespace, name.strip_suffix(&*self.resource_suffix)?),
+            Role::Target => (self.source_namespace_of(namespace)?, name),
+        };
+        self.has_sources(canonical).then_some((canonical, name))
+    }
+
+    fn source_namespace_of<'a>(&'a self, target: &'a str) -> Option<&'a str> {
+        match &self.target_namespace {
+            _ if target.is_empty() => Some(target),
+            Some(only) => self.source_namespace.as_deref().filter(|_| only == target),
+            None => target.strip_suffix(&*self.namespace_suffix),
         }
     }
 
-    /// The canonical names of a source, if these can be the names of one.
-    pub(crate) fn canonical_of_source<'a>(
-        &self,
-        namespace: &'a str,
-        name: &'a str,
-    ) -> Option<(&'a str, &'a str)> {
-        let name = name.strip_suffix(&*self.resource_suffix)?;
-        (self.covers(namespace) && self.has_sources(namespace)).then_some((namespace, name))
-    }
-
-    /// The canonical names of the source with this key, if it can be the key of one.
-    pub(crate) fn canonical_of_source_key<'a>(&self, key: &'a str) -> Option<(&'a str, &'a str)> {
+    /// The pair of an object with this key in this role, if it can belong to one.
+    pub(crate) fn pair(&self, role: Role, kind: KindIndex, key: &str) -> Option<Pair> {
         let (namespace, name) = split(key);
-        self.canonical_of_source(namespace, name)
+        let (namespace, name) = self.canonical(role, namespace, name)?;
+        Some(Pair { kind, key: of(namespace, name).into() })
     }
 
-    /// The canonical names of a target, if these can be the names of one. Also for a target's Secret, with
-    /// its controller's name.
-    pub(crate) fn canonical_of_target<'a>(
-        &'a self,
-        namespace: &'a str,
-        name: &'a str,
-    ) -> Option<(&'a str, &'a str)> {
-        let canonical = match (namespace, &self.target_namespace) {
-            ("", _) => namespace,
-            (_, Some(target)) => {
-                let source = self.source_namespace.as_deref().filter(|_| target == namespace)?;
-                return Some((source, name));
-            }
-            _ => namespace.strip_suffix(&*self.namespace_suffix)?,
-        };
-        (self.covers(namespace) && self.has_sources(canonical)).then_some((canonical, name))
+    pub(crate) fn source_key(&self, pair: &Pair) -> ObjectKey {
+        format!("{}{}", pair.key, self.resource_suffix).into()
     }
 
     /// Namespace and name of the source; also of the Secret that one of this name is uploaded to.
@@ -145,15 +135,12 @@ impl NameMapping {
     }
 
     pub(crate) fn target(&self, namespace: &str, name: &str) -> (String, String) {
-        (self.target_namespace(namespace), name.to_owned())
-    }
-
-    pub(crate) fn target_namespace(&self, namespace: &str) -> String {
-        match (namespace, &self.target_namespace) {
-            ("", _) => String::new(),
-            (_, Some(target)) => target.clone(),
-            _ => format!("{namespace}{}", self.namespace_suffix),
-        }
+        let namespace = match &self.target_namespace {
+            _ if namespace.is_empty() => String::new(),
+            Some(only) => only.clone(),
+            None => format!("{namespace}{}", self.namespace_suffix),
+        };
+        (namespace, name.to_owned())
     }
 
     pub(crate) fn check(&self, namespace: &str, name: &str) -> Result<(), String> {
@@ -174,13 +161,12 @@ impl NameMapping {
         one.ends_with(other) || other.ends_with(one)
     }
 
-    fn has_sources(&self, namespace: &str) -> bool {
-        namespace.is_empty() || self.source_namespace.as_ref().is_none_or(|only| only == namespace)
-    }
-
-    /// Returns whether this namespace, on either side, is within the prefix.
-    pub(crate) fn covers(&self, namespace: &str) -> bool {
-        namespace.is_empty() || namespace.starts_with(&*self.namespace_prefix)
+    /// Returns whether there may be sources in this namespace.
+    pub(crate) fn has_sources(&self, namespace: &str) -> bool {
+        let is_in = |only: &String| only == namespace;
+        namespace.is_empty()
+            || namespace.starts_with(&*self.namespace_prefix)
+                && self.source_namespace.as_ref().is_none_or(is_in)
     }
 }
 

@@ -16,7 +16,7 @@ use crate::{
     model::{
         annotations::Uid,
         key::{self, KindIndex, NameMapping, Pair},
-        object::{SourceObject, TargetObject},
+        object::{Role, SourceObject, TargetObject},
     },
     settings::Settings,
     sync::{
@@ -120,9 +120,8 @@ impl RemoteSync {
     }
 
     /// Returns whether a pair is in the queue, being processed, or remembered.
-    pub(crate) fn knows(&self, kind: KindIndex, (namespace, name): (&str, &str)) -> bool {
-        let pair = Pair { kind, key: key::of(namespace, name).into() };
-        self.queue.has(&pair) || self.memory().get(&pair).is_some()
+    pub(crate) fn knows(&self, pair: &Pair) -> bool {
+        self.queue.has(pair) || self.memory().get(pair).is_some()
     }
 
     /// Why a namespace could not be written to so recently that no other write is worth a try.
@@ -144,9 +143,7 @@ impl RemoteSync {
     }
 
     pub(crate) fn has_source(&self, pair: &Pair) -> bool {
-        let (namespace, name) = key::split(&pair.key);
-        let (namespace, name) = self.names.source(namespace, name);
-        self.source.stores[pair.kind].has(&key::of(&namespace, &name))
+        self.source.stores[pair.kind].has(&self.names.source_key(pair))
     }
 
     /// Returns whether there are other sources whose targets are in the target's namespace.
@@ -154,11 +151,16 @@ impl RemoteSync {
         let own = key::split(&pair.key);
         self.source.stores.iter().enumerate().any(|(kind, store)| {
             let is_other = |key: &str| {
-                let names = self.names.canonical_of_source_key(key);
+                let names = self.canonical_of_source(key);
                 names.is_some_and(|it| it.0 == own.0 && (kind, it.1) != (pair.kind, own.1))
             };
             store.count_where(is_other) > 0
         })
+    }
+
+    fn canonical_of_source<'a>(&'a self, key: &'a str) -> Option<(&'a str, &'a str)> {
+        let (namespace, name) = key::split(key);
+        self.names.canonical(Role::Source, namespace, name)
     }
 
     pub(crate) fn memory(&self) -> MutexGuard<'_, Memory> {
@@ -170,8 +172,7 @@ impl RemoteSync {
     }
 
     pub(crate) fn count_sources(&self, kind: KindIndex) -> usize {
-        let is_source = |key: &str| self.names.canonical_of_source_key(key).is_some();
-        self.source.stores[kind].count_where(is_source)
+        self.source.stores[kind].count_where(|key| self.canonical_of_source(key).is_some())
     }
 
     /// The pairs of a kind that are not in sync: their number by state, and how many of them have a source.

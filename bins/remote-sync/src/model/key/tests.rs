@@ -1,6 +1,7 @@
 //! Names in both directions.
 
 use super::*;
+use Role::{Source, Target};
 
 fn names(resource_suffix: &str, namespace_suffix: &str, namespace_prefix: &str) -> NameMapping {
     let mapping = NameMapping {
@@ -12,43 +13,31 @@ fn names(resource_suffix: &str, namespace_suffix: &str, namespace_prefix: &str) 
     mapping.names("east")
 }
 
-/// The object that an event is about.
-enum Event {
-    Source(&'static str, &'static str),
-    /// The object's, or that of a Secret's controller.
-    Target(&'static str, &'static str),
-}
-
-use Event::{Source, Target};
-
 #[test]
 fn an_event_leads_to_the_canonical_names() {
     for (suffixes, event, expected) in [
-        (["-us-east", "", "my-"], Source("my-t1", "tenant-us-east"), Some(("my-t1", "tenant"))),
-        (["-us-east", "", "my-"], Source("my-t1", "tenant-eu"), None),
-        (["-us-east", "", "my-"], Source("other", "tenant-us-east"), None),
-        (["-us-east", "", "my-"], Target("other", "tenant"), None),
-        (["-rs", "-ns", ""], Source("a", "test-rs"), Some(("a", "test"))),
-        (["-rs", "-ns", ""], Target("a-ns", "test"), Some(("a", "test"))),
+        (["-us-east", "", "my-"], (Source, "my-t1", "tenant-us-east"), Some(("my-t1", "tenant"))),
+        (["-us-east", "", "my-"], (Source, "my-t1", "tenant-eu"), None),
+        (["-us-east", "", "my-"], (Source, "other", "tenant-us-east"), None),
+        (["-us-east", "", "my-"], (Target, "other", "tenant"), None),
+        (["-rs", "-ns", ""], (Source, "a", "test-rs"), Some(("a", "test"))),
+        (["-rs", "-ns", ""], (Target, "a-ns", "test"), Some(("a", "test"))),
         // Only the mapping's own suffix counts.
-        (["-rs", "-ns", ""], Target("a-ns-ns", "test"), Some(("a-ns", "test"))),
-        (["-east", "", ""], Source("x", "foo-us-east"), Some(("x", "foo-us"))),
-        (["-a", "", ""], Source("x", "-a"), Some(("x", ""))),
-        (["-{cluster}", "", ""], Source("x", "foo-east"), Some(("x", "foo"))),
-        (["", "-{cluster}", ""], Target("x-east", "foo"), Some(("x", "foo"))),
-        (["", "-{cluster}", ""], Target("x-west", "foo"), None),
-        (["", "", ""], Source("x", "foo"), Some(("x", "foo"))),
+        (["-rs", "-ns", ""], (Target, "a-ns-ns", "test"), Some(("a-ns", "test"))),
+        (["-east", "", ""], (Source, "x", "foo-us-east"), Some(("x", "foo-us"))),
+        (["-a", "", ""], (Source, "x", "-a"), Some(("x", ""))),
+        (["-{cluster}", "", ""], (Source, "x", "foo-east"), Some(("x", "foo"))),
+        (["", "-{cluster}", ""], (Target, "x-east", "foo"), Some(("x", "foo"))),
+        (["", "-{cluster}", ""], (Target, "x-west", "foo"), None),
+        (["", "", ""], (Source, "x", "foo"), Some(("x", "foo"))),
         // Cluster-scoped.
-        (["-rs", "-ns", "my-"], Source("", "test-rs"), Some(("", "test"))),
-        (["-rs", "-ns", "my-"], Target("", "test"), Some(("", "test"))),
+        (["-rs", "-ns", "my-"], (Source, "", "test-rs"), Some(("", "test"))),
+        (["-rs", "-ns", "my-"], (Target, "", "test"), Some(("", "test"))),
     ] {
         let [resource, namespace, prefix] = suffixes;
         let names = names(resource, namespace, prefix);
-        let (what, canonical) = match event {
-            Source(ns, name) => ([ns, name], names.canonical_of_source(ns, name)),
-            Target(ns, name) => ([ns, name], names.canonical_of_target(ns, name)),
-        };
-        assert_eq!(canonical, expected, "{suffixes:?} {what:?}");
+        let (role, namespace, name) = event;
+        assert_eq!(names.canonical(role, namespace, name), expected, "{suffixes:?} {event:?}");
     }
 }
 
@@ -58,7 +47,6 @@ fn the_canonical_names_lead_to_both_sides() {
     let both = names("-us-east", "-ns", "my-");
     assert_eq!(both.source("my-t1", "tenant"), pair("my-t1", "tenant-us-east"));
     assert_eq!(both.target("my-t1", "tenant"), pair("my-t1-ns", "tenant"));
-    assert_eq!(both.target_namespace("my-t1"), "my-t1-ns");
     assert_eq!(both.source("", "tenant"), pair("", "tenant-us-east"));
     assert_eq!(both.target("", "tenant"), pair("", "tenant"));
     let remote = names("-{cluster}", "-{cluster}", "");
@@ -113,16 +101,30 @@ fn with_fixed_namespaces_a_target_does_not_tell_its_source() {
         ..NameMapping::default()
     };
     for names in [template.names("east"), template.common()] {
-        assert_eq!(names.canonical_of_target("agent", "x"), Some(("cluster1", "x")));
+        assert_eq!(names.canonical(Target, "agent", "x"), Some(("cluster1", "x")));
         assert_eq!(names.target("cluster1", "x"), ("agent".into(), "x".into()));
         for elsewhere in ["cluster1", "agent-2", "other"] {
-            assert_eq!(names.canonical_of_target(elsewhere, "x"), None);
+            assert_eq!(names.canonical(Target, elsewhere, "x"), None);
         }
-        assert_eq!(names.canonical_of_target("", "x"), Some(("", "x")));
+        assert_eq!(names.canonical(Target, "", "x"), Some(("", "x")));
         assert_eq!(names.target("", "x"), (String::new(), "x".into()));
     }
     let names = template.names("east");
-    assert_eq!(names.canonical_of_source("cluster1", "x-east"), Some(("cluster1", "x")));
-    assert_eq!(names.canonical_of_source("cluster2", "x-east"), None, "the same name elsewhere");
-    assert_eq!(names.canonical_of_source("", "x-east"), Some(("", "x")));
+    assert_eq!(names.canonical(Source, "cluster1", "x-east"), Some(("cluster1", "x")));
+    assert_eq!(names.canonical(Source, "cluster2", "x-east"), None, "the same name elsewhere");
+    assert_eq!(names.canonical(Source, "", "x-east"), Some(("", "x")));
+}
+
+#[test]
+fn what_all_remotes_have_in_common_leaves_out_none_of_their_objects() {
+    let template = NameMapping {
+        resource_suffix: "-{cluster}".into(),
+        namespace_suffix: "-{cluster}".into(),
+        source_namespace: Some("team".into()),
+        ..NameMapping::default()
+    };
+    for names in [template.names("east"), template.common()] {
+        assert!(names.canonical(Source, "team", "x-east").is_some());
+        assert!(names.canonical(Target, "team-east", "x").is_some(), "{names:?}");
+    }
 }
