@@ -24,7 +24,7 @@ use crate::{
         digest,
         discovery::{self, ResourceArg},
         key::{self, ObjectKey},
-        known_clusters::SourceMarks,
+        known_clusters::ClusterIdentity,
         object::{ObjectReader, Role},
     },
     once,
@@ -44,7 +44,7 @@ const MAX_NAMES: usize = 10;
 pub(crate) fn run(controller: &Controller) -> Result<()> {
     once::wait_for_remotes(controller, |it| it.clusters().iter().all(|it| it.is_connected()))?;
     let remotes = controller.remotes();
-    let sources: Vec<_> = remotes.iter().map(|remote| remote.source.cluster.identity().1).collect();
+    let sources: Vec<_> = remotes.iter().map(|remote| remote.source.cluster.identity()).collect();
     // Remotes that are not known, or were skipped.
     let trouble = controller.registry_trouble();
     let mut left: Vec<_> = trouble.into_iter().map(|why| format!("registry: {why}")).collect();
@@ -89,8 +89,8 @@ struct Sweep<'a> {
     cluster: &'a Connection,
     role: Role,
     wanted: &'a ResourceArg,
-    /// How marks name the clusters that sources come from.
-    sources: &'a [SourceMarks],
+    /// The clusters that sources come from.
+    sources: &'a [Arc<ClusterIdentity>],
 }
 
 /// Objects that carry marks, with the patch that removes them: as text, which takes a fifth of the memory. `None` for
@@ -201,7 +201,7 @@ fn without_marks(
     role: Role,
     object: &Value,
     reader: &ObjectReader,
-    sources: &[SourceMarks],
+    sources: &[Arc<ClusterIdentity>],
 ) -> Option<Value> {
     match role {
         Role::Source => {
@@ -213,7 +213,7 @@ fn without_marks(
             let origin = Origin::parse(here.get(&keys.source)?.as_str()?)?;
             let cluster = digest::of_text(origin.cluster);
             if origin.finalizer != reader.finalizer
-                || !sources.iter().any(|marks| marks.contains(cluster))
+                || !sources.iter().any(|source| source.has_mark(cluster))
             {
                 return None;
             }
@@ -271,7 +271,7 @@ mod tests {
     fn a_target_is_ours_by_the_finalizer_in_its_origin() {
         let patch = |annotations: Value| {
             let (reader, record) = (&reader(), ClusterRecord::parse(UID).unwrap());
-            let sources = &[SourceMarks::new("west", &record)];
+            let sources = &[Arc::new(ClusterIdentity::new("west", record))];
             without_marks(Role::Target, &object(&[], &annotations), reader, sources)
         };
         let origin = |finalizer: &str| format!("west={UID}/ns/x/{UID}/7/{finalizer}");

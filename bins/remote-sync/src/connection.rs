@@ -24,7 +24,7 @@ use sidecar::metrics::{Family, Metrics};
 pub(crate) use self::cluster_records::ClusterRecords;
 use crate::model::{
     annotations::{Uid, cluster_mark},
-    known_clusters::{ClusterRecord, SourceMarks},
+    known_clusters::ClusterIdentity,
 };
 
 const CONNECTED: Family =
@@ -83,7 +83,7 @@ pub(crate) struct ClusterSession {
     pub(crate) number: u64,
     /// Closed at the end of the session: running requests are aborted and new ones fail.
     pub(crate) client: Client,
-    pub(crate) cluster: ClusterRecord,
+    pub(crate) cluster: Arc<ClusterIdentity>,
     /// Raised at the end of the session.
     pub(crate) stop: Stop,
 }
@@ -96,10 +96,8 @@ struct ConnectionState {
     offer: Option<Result<ClusterConfig>>,
     /// Why the last offer was not used.
     unusable: Option<Error>,
-    /// The record of the cluster of the last session.
-    cluster: Option<ClusterRecord>,
-    /// How marks name that cluster.
-    marks: SourceMarks,
+    /// Of the last session; that of no cluster before the first.
+    cluster: Arc<ClusterIdentity>,
     /// The cluster that answered last is not the remote.
     refused: bool,
     /// Why the last probe or attempt to connect failed; `None` after a success.
@@ -199,18 +197,13 @@ impl Connection {
         self.settings.credentials.wake();
     }
 
+    /// The cluster of the last session.
+    pub(crate) fn identity(&self) -> Arc<ClusterIdentity> {
+        self.state().cluster.clone()
+    }
+
     pub(crate) fn uid(&self) -> Option<Uid> {
-        self.state().cluster.as_ref()?.uid
-    }
-
-    /// The uid of the cluster of the last session, if known, and how the marks of copies name it: of one moment.
-    pub(crate) fn identity(&self) -> (Option<Uid>, SourceMarks) {
-        let state = self.state();
-        (state.cluster.as_ref().and_then(|cluster| cluster.uid), state.marks.clone())
-    }
-
-    pub(crate) fn has_mark(&self, mark: u64) -> bool {
-        self.state().marks.contains(mark)
+        self.state().cluster.record.uid
     }
 
     /// How new marks name it.
@@ -228,7 +221,7 @@ impl Connection {
         let state = self.state();
         let session = state.session()?;
         let hidden = || "its namespace kube-system may not be read, or does not exist".to_owned();
-        state.error.clone().or_else(|| session.cluster.uid.is_none().then(hidden))
+        state.error.clone().or_else(|| session.cluster.record.uid.is_none().then(hidden))
     }
 
     /// For `/debug/state`.
@@ -240,17 +233,16 @@ impl Connection {
             "connections": state.sessions,
             "failures": state.failures,
             "error": state.error,
-            "record": state.cluster.as_ref().map(ToString::to_string),
+            "record": (state.sessions > 0).then(|| state.cluster.record.to_string()),
         })
     }
 
     pub(crate) fn add_to(&self, metrics: &mut Metrics) {
         let state = self.state();
         let remote = ("remote", self.name());
-        let verified = state.cluster.as_ref().is_some_and(|it| it.uid.is_some());
         metrics.add(CONNECTED, &[remote], u8::from(state.session().is_some()));
         metrics.add(IDENTITY_REFUSED, &[remote], u8::from(state.refused));
-        metrics.add(VERIFIED, &[remote], u8::from(verified));
+        metrics.add(VERIFIED, &[remote], u8::from(state.cluster.record.uid.is_some()));
         let [good, bad] = state.probes;
         if good + bad > 0 {
             metrics.add(HEALTHY, &[remote], u8::from(state.failures == 0));

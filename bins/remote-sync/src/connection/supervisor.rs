@@ -20,7 +20,7 @@ use sidecar::runtime;
 use super::{ClusterSession, Connection, ConnectionConfig, log_kept};
 use crate::model::{
     annotations::Uid,
-    known_clusters::{ClusterRecord, OWN, SourceMarks},
+    known_clusters::{ClusterIdentity, ClusterRecord, OWN},
 };
 
 /// Consecutive failed probes that end a connection, as clustercache's.
@@ -61,8 +61,8 @@ impl Supervisor {
             let client = self.client(&offered);
             let admitted = client.and_then(|client| Ok((self.admit(&client)?, client)));
             let (used, wait) = match admitted {
-                Ok((Ok(cluster), client)) => {
-                    let session = self.begin(client, cluster, started.elapsed());
+                Ok((Ok(record), client)) => {
+                    let session = self.begin(client, record, started.elapsed());
                     let (reason, wait) = self.keep(&session);
                     self.end(&session, &reason);
                     (Ok(session.client.config()), wait)
@@ -132,7 +132,7 @@ impl Supervisor {
         wait
     }
 
-    fn begin(&mut self, client: Client, cluster: ClusterRecord, took: Duration) -> ClusterSession {
+    fn begin(&mut self, client: Client, record: ClusterRecord, took: Duration) -> ClusterSession {
         let connection = &self.connection;
         let (remote, failures) = (connection.name(), self.backoff.succeeded());
         log::info!(remote, took = seconds(took), failures; "connected");
@@ -140,8 +140,8 @@ impl Supervisor {
         (state.since, state.error, state.refused) = (Some(Instant::now()), None, false);
         (state.failures, state.doubted) = (0, false);
         state.sessions += 1;
-        state.marks = SourceMarks::new(remote, &cluster);
-        state.cluster = Some(cluster.clone());
+        let cluster = Arc::new(ClusterIdentity::new(remote, record));
+        state.cluster = cluster.clone();
         let (number, stop) = (state.sessions, connection.stop.child());
         let session = ClusterSession { number, client, cluster, stop };
         state.session = Some(session.clone());
@@ -234,7 +234,7 @@ impl Connection {
     /// Fails unless the cluster that answers now is that of `session`, which a lost TCP connection may have changed.
     /// Another cluster ends the session.
     pub(crate) fn check(&self, session: &ClusterSession) -> Result<()> {
-        if session.cluster.uid.is_none() {
+        if session.cluster.record.uid.is_none() {
             return Ok(());
         }
         let Some(reason) = self.probe(session)? else { return Ok(()) };
@@ -248,7 +248,7 @@ impl Connection {
     /// Reads which cluster answers; returns why the session has to end, if another one may.
     fn probe(&self, session: &ClusterSession) -> Result<Option<String>> {
         let answer = read_identity(&session.client, self.settings.timing.timeout)?;
-        Ok(reason_to_reconnect(session.cluster.uid, &answer))
+        Ok(reason_to_reconnect(session.cluster.record.uid, &answer))
     }
 
     /// Returns the number of probes that failed in a row.

@@ -189,13 +189,13 @@ impl Watched for SecretWatch {
 impl Controller {
     /// Enqueues all pairs of a kind, also those without a source.
     pub(super) fn enqueue_kind(self: &Arc<Self>, remote: &Arc<RemoteSync>, kind: KindIndex) {
-        let (names, marks) = (&remote.names, remote.source.cluster.identity().1);
+        let (names, cluster) = (&remote.names, remote.source.cluster.identity());
         let of_source = |key: &str, _: Option<&_>| names.pair(Role::Source, kind, key);
         for pair in remote.source.stores[kind].filter_map(of_source) {
             self.enqueue(remote, pair, false);
         }
         let of_copy = |key: &str, target: Option<&TargetObject>| match &target?.copy_of {
-            Some(copy) if marks.contains(copy.cluster) => names.pair(Role::Target, kind, key),
+            Some(copy) if cluster.has_mark(copy.cluster) => names.pair(Role::Target, kind, key),
             _ => None,
         };
         for pair in remote.target.stores[kind].filter_map(of_copy) {
@@ -234,7 +234,7 @@ impl Controller {
             store.get(key).and_then(|target| target.value.copy_of).map(|copy| copy.cluster);
         for remote in remotes {
             let Some(pair) = remote.names.pair(Role::Target, kind, key) else { continue };
-            if origin.is_some_and(|origin| remote.source.cluster.has_mark(origin))
+            if origin.is_some_and(|origin| remote.source.cluster.identity().has_mark(origin))
                 || remote.has_source(&pair)
                 || gone && remote.knows(&pair)
             {

@@ -17,7 +17,7 @@ pub(crate) const OWN: &str = "own";
 const MAX_FORMER: usize = 8;
 
 /// The cluster that a remote is: `<uid> <former uid>…`, or with `unverified` first.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ClusterRecord {
     /// `None` if its kube-system could never be read.
     pub uid: Option<Uid>,
@@ -58,11 +58,12 @@ impl fmt::Display for ClusterRecord {
     }
 }
 
-/// How the marks of copies name their sources' cluster: digests. A remote's name is part of each, so that the copies of
-/// one remote are never another's, whatever uid that shows.
+/// Which cluster it is, and digests of how the marks of copies name it. A remote's name is part of each, so that the
+/// copies of one remote are never another's, whatever uid that shows.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct SourceMarks {
-    /// In new copies.
+pub(crate) struct ClusterIdentity {
+    pub(crate) record: ClusterRecord,
+    /// Of new copies.
     pub(crate) current: u64,
     /// Clusters that this one replaced.
     pub(crate) former: Vec<u64>,
@@ -70,18 +71,19 @@ pub(crate) struct SourceMarks {
     pub(crate) unproven: Vec<u64>,
 }
 
-impl SourceMarks {
-    pub(crate) fn new(remote: &str, cluster: &ClusterRecord) -> Self {
+impl ClusterIdentity {
+    pub(crate) fn new(remote: &str, record: ClusterRecord) -> Self {
         let mark = |uid| digest::of_text(&cluster_mark(remote, uid));
-        let legacy = cluster.uid.map(|uid| digest::of_text(&uid.to_string()));
+        let legacy = record.uid.map(|uid| digest::of_text(&uid.to_string()));
         Self {
-            current: mark(cluster.uid),
-            former: cluster.former.iter().map(|uid| mark(Some(*uid))).collect(),
+            current: mark(record.uid),
+            former: record.former.iter().map(|uid| mark(Some(*uid))).collect(),
             unproven: [mark(None)].into_iter().chain(legacy).collect(),
+            record,
         }
     }
 
-    pub(crate) fn contains(&self, mark: u64) -> bool {
+    pub(crate) fn has_mark(&self, mark: u64) -> bool {
         self.current == mark || self.former.contains(&mark) || self.unproven.contains(&mark)
     }
 }

@@ -120,7 +120,7 @@ fn with_source(
     let itself = observed.target.as_ref().is_some_and(|target| target.uid == source.uid);
     if itself
         || origin.is_some()
-            && (origin == observed.target_cluster || origin == observed.source_cluster)
+            && (origin == observed.target_cluster || origin == observed.source_cluster.record.uid)
     {
         return wait(Reason::Loop);
     }

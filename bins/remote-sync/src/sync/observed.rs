@@ -1,12 +1,14 @@
 //! Input of the decisions: the observed state of a pair, the current attempt, and the rules of the kind. Pure.
 
+use std::sync::Arc;
+
 use apiclient::discovery::ApiResource;
 
 use crate::{
     model::{
         annotations::Uid,
         digest,
-        known_clusters::SourceMarks,
+        known_clusters::ClusterIdentity,
         object::{Cached, SourceObject, TargetObject},
     },
     settings::Settings,
@@ -25,10 +27,7 @@ pub(crate) struct Observed {
     pub(crate) uploaded: Option<(u64, u64)>,
     /// The `place` of this pair's [`CopyOf`](crate::model::object::CopyOf).
     pub(crate) place: u64,
-    /// The uid of the source's cluster, if known.
-    pub(crate) source_cluster: Option<Uid>,
-    /// How marks name it.
-    pub(crate) source_marks: SourceMarks,
+    pub(crate) source_cluster: Arc<ClusterIdentity>,
     pub(crate) target_cluster: Option<Uid>,
 }
 
@@ -109,13 +108,13 @@ impl Observed {
     pub(crate) fn ownership(&self) -> Ownership {
         let copy = self.target.as_ref().and_then(|target| target.value.copy_of.as_ref());
         let Some(copy) = copy else { return Ownership::Unmarked };
-        let (marks, here) = (&self.source_marks, copy.place == self.place);
+        let (cluster, here) = (&self.source_cluster, copy.place == self.place);
         let of_this = self.source.as_ref().is_some_and(|source| source.uid == copy.uid);
         // A source whose label changed comes from another instance, with another place.
-        let verified = copy.cluster == marks.current && self.source_cluster.is_some();
+        let verified = copy.cluster == cluster.current && cluster.record.uid.is_some();
         // A person said that the clusters are the same, but not that the new one has all sources.
-        let replaced = marks.former.contains(&copy.cluster) && self.source.is_some();
-        let unproven = marks.unproven.contains(&copy.cluster);
+        let replaced = cluster.former.contains(&copy.cluster) && self.source.is_some();
+        let unproven = cluster.unproven.contains(&copy.cluster);
         if verified && (here || of_this) || replaced && here || unproven && of_this {
             Ownership::Ours
         } else if unproven && here {
@@ -129,7 +128,7 @@ impl Observed {
     /// that it is its copy; without the source, nothing would.
     pub(crate) fn is_marked(&self) -> bool {
         let copy = self.target.as_ref().and_then(|target| target.value.copy_of.as_ref());
-        let now = (self.source_marks.current, self.place);
+        let now = (self.source_cluster.current, self.place);
         copy.is_some_and(|copy| (copy.cluster, copy.place) == now)
     }
 

@@ -25,6 +25,7 @@ use crate::{
     settings::Direction,
     sync::{
         SyncContext,
+        memory::PairMemory,
         observed::{Observed, SyncRules},
         patch::Desired,
         remote::RemoteSync,
@@ -117,17 +118,18 @@ impl<'a> PairContext<'a> {
     pub(crate) fn observe(&self) -> Observed {
         let (remote, reader) = (self.remote, &self.context.reader);
         let (source, target) = (self.source.observe(), self.target.observe());
-        let memory = remote.memory().get(self.id).cloned().unwrap_or_default();
-        let (source_cluster, source_marks) = remote.source.cluster.identity();
+        let (source_cluster, target_cluster) =
+            (remote.source.cluster.identity(), remote.target.cluster.uid());
         let (namespace, uid) = (&self.target.namespace, source.as_ref().map(|it| it.uid));
+        let (all, none) = (remote.memory(), PairMemory::default());
+        let memory = all.get(self.id).unwrap_or(&none);
         Observed {
-            uploads: remote.controllers_of_secrets(namespace, uid, &memory),
+            uploads: remote.controllers_of_secrets(namespace, uid, memory),
             updated: memory.updated.settled(),
             uploaded: memory.uploaded.settled(),
             place: reader.place(&self.source.namespace, &self.source.name, &reader.finalizer),
             source_cluster,
-            source_marks,
-            target_cluster: remote.target.cluster.uid(),
+            target_cluster,
             source,
             target,
         }

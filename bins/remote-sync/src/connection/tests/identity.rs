@@ -39,7 +39,7 @@ fn identity_that_changes_is_refused_until_it_is_back() {
         bench.server.faults().remove(rule);
         bench.server.faults().set_state(State::Up);
         bench.until("connected", || is("Connected"));
-        assert_eq!(bench.session().cluster.uid, first.cluster.uid);
+        assert_eq!(bench.session().cluster.record.uid, first.cluster.record.uid);
         assert_eq!(bench.session().number, number, "everything is listed again");
     }
 }
@@ -65,12 +65,12 @@ fn identity_that_becomes_readable_begins_another_session() {
     bench.connection.offer(Ok(bench.config("remote-sync")));
     bench.until("connected", || bench.connection.is_connected());
     bench.wait_for_probes();
-    assert_eq!((bench.session().cluster.uid, bench.session().number), (None, 1));
+    assert_eq!((bench.session().cluster.record.uid, bench.session().number), (None, 1));
     assert!(bench.metrics().contains("remote_sync_cluster_identity_verified{remote=\"hub\"} 0\n"));
     bench.server.faults().remove(rule);
     let number = || bench.connection.session().map_or(0, |session| session.number);
     bench.until("connected", || number() == 2);
-    assert!(bench.session().cluster.uid.is_some());
+    assert!(bench.session().cluster.record.uid.is_some());
     assert!(bench.metrics().contains("remote_sync_cluster_identity_verified{remote=\"hub\"} 1\n"));
 }
 

@@ -2,6 +2,7 @@
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -14,7 +15,7 @@ use crate::{
     model::{
         annotations::Uid,
         key::Pair,
-        known_clusters::{ClusterRecord, KnownClusters, SourceMarks},
+        known_clusters::{ClusterIdentity, ClusterRecord, KnownClusters},
         object::{
             Cached, CopyOf, Finalizers, Generations, ObjectState, SourceObject, TargetObject,
         },
@@ -162,12 +163,12 @@ fn observed(view: &View) -> Observed {
         updated: None,
         uploaded: None,
         place: place(view.name),
-        source_cluster: cluster(view.cluster.uid),
-        source_marks: SourceMarks {
+        source_cluster: Arc::new(ClusterIdentity {
+            record: ClusterRecord { uid: cluster(view.cluster.uid), former: Vec::new() },
             current: mark(view.cluster),
             former: Vec::new(),
             unproven: vec![mark(Shown { uid: 0, ..view.cluster })],
-        },
+        }),
         target_cluster: cluster(0xff),
     }
 }

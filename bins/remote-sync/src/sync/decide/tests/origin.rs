@@ -7,13 +7,13 @@ use crate::model::digest;
 fn marked(mark: Option<CopyOf>, accepted: bool) -> World {
     let mut world = in_step();
     (world.target().copy_of, world.target().state.content) = (mark, 9);
-    world.observed.source_marks = marks(true, accepted);
+    world.observed.source_cluster = cluster(true, accepted);
     world
 }
 
 /// The cluster does not show which one it is.
 fn unidentified(world: &mut World) {
-    (world.observed.source_cluster, world.observed.source_marks) = (None, marks(false, false));
+    world.observed.source_cluster = cluster(false, false);
 }
 
 #[test]
@@ -106,8 +106,7 @@ fn a_cluster_without_identity_keeps_only_its_very_objects() {
     assert_eq!(first(&world(0xb0, uid(9))), unproven);
     assert_eq!(first(&world(0xa0, uid(1))), conflict, "it hides which cluster it is");
     let mut known = world(0xb0, uid(1));
-    (known.observed.source_cluster, known.observed.source_marks) =
-        (Some(hub()), marks(true, false));
+    known.observed.source_cluster = cluster(true, false);
     assert_eq!(first(&known), CONTENT, "it may be read now");
     for mut orphan in [world(0xb0, uid(1)), known] {
         orphan.observed.source = None;
@@ -157,7 +156,7 @@ fn an_orphan_of_an_unknown_or_another_cluster_stays() {
     let mut world = orphan();
     world.target().copy_of = Some(CopyOf { cluster: 0xa5, ..copy() });
     for accepted in [false, true] {
-        world.observed.source_marks = marks(true, accepted);
+        world.observed.source_cluster = cluster(true, accepted);
         assert_eq!(first(&world), nothing, "also when it is accepted");
     }
 }

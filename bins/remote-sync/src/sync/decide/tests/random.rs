@@ -121,8 +121,7 @@ fn random_world(rng: &mut Rng) -> World {
     let (controllers, secrets) =
         ([None, Some(uid(2)), Some(uid(2)), Some(uid(5))], one(rng, &[0, 3]));
     observed.uploads = (0..secrets).map(|_| one(rng, &controllers)).collect();
-    observed.source_cluster = one(rng, &[Some(hub()), Some(hub()), None]);
-    observed.source_marks = marks(observed.source_cluster.is_some(), rng.u8(..6) == 0);
+    observed.source_cluster = cluster(rng.u8(..3) > 0, rng.u8(..6) == 0);
     if observed.source.is_none() && rng.bool() {
         world.unlisted = Some(random_source(rng));
     }

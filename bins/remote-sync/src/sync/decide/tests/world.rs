@@ -1,9 +1,11 @@
 //! A model of two clusters for one pair: the effect of an action, and what the servers do afterwards.
 
+use std::sync::Arc;
+
 use super::super::*;
 use crate::model::{
     annotations::Uid,
-    known_clusters::SourceMarks,
+    known_clusters::{ClusterIdentity, ClusterRecord},
     object::{CopyOf, Finalizers, Generations, ObjectState, SourceObject, TargetObject},
 };
 
@@ -82,12 +84,14 @@ pub(super) fn target(state: ObjectState) -> Cached<TargetObject> {
     known(2, TargetObject { state, copy_of: None })
 }
 
-/// How marks name the source's cluster: 0xa0, or 0xb0 while it is unverified; 0xa5 if it replaced that one, as a person
+/// The source's cluster, which marks name 0xa0, or 0xb0 while it is unverified; 0xa5 if it replaced that one, as a person
 /// said; 0xb1 in earlier versions.
-pub(super) fn marks(verified: bool, accepted: bool) -> SourceMarks {
+pub(super) fn cluster(verified: bool, accepted: bool) -> Arc<ClusterIdentity> {
+    let record = ClusterRecord { uid: verified.then(hub), former: Vec::new() };
     let current = if verified { 0xa0 } else { 0xb0 };
     let former = if accepted { vec![0xa5] } else { Vec::new() };
-    SourceMarks { current, former, unproven: if verified { vec![0xb0, 0xb1] } else { vec![0xb0] } }
+    let unproven = if verified { vec![0xb0, 0xb1] } else { vec![0xb0] };
+    Arc::new(ClusterIdentity { record, current, former, unproven })
 }
 
 /// The origin annotation of a copy of our source.
@@ -116,9 +120,8 @@ impl World {
             updated: None,
             uploaded: None,
             place: PLACE,
-            source_cluster: Some(hub()),
+            source_cluster: cluster(true, false),
             target_cluster: Some(uid(0xa1)),
-            source_marks: marks(true, false),
         };
         Self {
             observed,
@@ -282,10 +285,10 @@ impl World {
 
     /// Actions that need a source.
     fn write(&mut self, action: SyncAction) {
-        let Observed { source, target, updated, source_marks, .. } = &mut self.observed;
+        let Observed { source, target, updated, source_cluster, .. } = &mut self.observed;
         let source = source.as_mut().unwrap();
         let content = source.value.state.content + if self.alters { 500 } else { 0 };
-        let cluster = source_marks.current;
+        let cluster = source_cluster.current;
         let mark = Some(CopyOf { uid: source.uid, cluster, ..copy() });
         match (action, target) {
             (SyncAction::AddFinalizer, _) => source.value.finalizers = Finalizers::Ours(0),
