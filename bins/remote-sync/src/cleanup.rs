@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use crate::{
     connection::Connection,
-    controller::{Controller, LocalCluster},
+    controller::Controller,
     model::{
         annotations::Origin,
         digest,
@@ -75,10 +75,8 @@ pub(crate) fn run(controller: &Controller) -> Result<()> {
 
 /// The local cluster and all remotes, with the role that objects have there.
 fn clusters(controller: &Controller) -> Vec<(Arc<Connection>, Role)> {
-    let (own, others) = match &controller.local {
-        LocalCluster::Source(_) => (Role::Source, Role::Target),
-        LocalCluster::Target(_) => (Role::Target, Role::Source),
-    };
+    let own = controller.context.settings.local_role;
+    let others = if own == Role::Source { Role::Target } else { Role::Source };
     let remotes = controller.remotes();
     let remotes = remotes.iter().map(|remote| (remote.cluster.clone(), others));
     [(controller.local.cluster().clone(), own)].into_iter().chain(remotes).collect()

@@ -6,7 +6,10 @@ pub(crate) mod supervisor;
 
 use std::{
     mem,
-    sync::{Arc, Mutex, MutexGuard, atomic::AtomicU64},
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
     time::{Duration, Instant},
 };
 
@@ -41,6 +44,7 @@ const HEALTHY: Family = Family::gauge(
     "remote_sync_cluster_healthy",
     "1 while neither probes nor attempts to connect fail.",
 );
+const WATCHES: Family = Family::counter("remote_sync_watches_total", "Watches started.");
 const PROBES: Family = Family::counter("remote_sync_cluster_probes_total", "Probes, by result.");
 
 /// Intervals and timeout: with the flags' defaults, Cluster API's (v1.9.0
@@ -166,10 +170,6 @@ impl Connection {
         self.session().map(|session| session.client)
     }
 
-    pub(crate) fn requests(&self) -> &RequestMetrics {
-        &self.requests
-    }
-
     /// The last iteration of the supervising thread, once it runs.
     pub(crate) fn beat(&self) -> Option<Instant> {
         self.state().beat
@@ -249,6 +249,11 @@ impl Connection {
         }
         for (result, count) in [("success", good), ("error", bad)] {
             metrics.add(PROBES, &[remote, ("result", result)], count);
+        }
+        metrics.add(WATCHES, &[remote], self.watches.load(Relaxed));
+        match state.session() {
+            Some(session) => metrics.add_client(self.name(), &session.client),
+            None => metrics.add_requests(self.name(), &self.requests),
         }
     }
 

@@ -19,9 +19,9 @@ use crate::{
     model::{
         key::KindIndex,
         known_clusters::OWN,
-        object::{SourceObject, TargetObject},
+        object::{Role, SourceObject, TargetObject},
     },
-    settings::{Direction, Operation, Settings},
+    settings::{Operation, Settings},
     sync::{SyncContext, remote::RemoteSync},
 };
 
@@ -73,13 +73,9 @@ impl Controller {
         let cluster = connect(&settings, &records, &credentials, OWN, readers, stop)?;
         records.local.get_or_init(|| cluster.clone());
         let documents = Arc::<DocumentCache>::default();
-        let local = match settings.direction {
-            Direction::Pull => {
-                LocalCluster::Target(ClusterSide::new(cluster, &settings, &documents))
-            }
-            Direction::Push => {
-                LocalCluster::Source(ClusterSide::new(cluster, &settings, &documents))
-            }
+        let local = match settings.local_role {
+            Role::Target => LocalCluster::Target(ClusterSide::new(cluster, &settings, &documents)),
+            Role::Source => LocalCluster::Source(ClusterSide::new(cluster, &settings, &documents)),
         };
         Ok(Arc::new(Self {
             all_known: AtomicBool::new(settings.registry.is_none()),

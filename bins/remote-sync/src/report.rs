@@ -4,7 +4,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     io::{self, Write},
-    sync::{Arc, atomic::Ordering::Relaxed},
+    sync::Arc,
     time::SystemTime,
 };
 
@@ -51,7 +51,6 @@ const DELETIONS_HELD: Family = Family::gauge(
     "remote_sync_deletions_held",
     "Deletions that wait for their grace period, a token or an operator.",
 );
-const WATCHES: Family = Family::counter("remote_sync_watches_total", "Watches started.");
 
 /// The most pairs of a remote in `/debug/state`: enough to see what is wrong.
 const MAX_PAIRS: usize = 1000;
@@ -103,10 +102,7 @@ impl Report for Reporter {
         };
         for remote in self.controller.remotes().iter() {
             for (kind, wanted) in self.controller.context.settings.resources.iter().enumerate() {
-                add(
-                    format!("{wanted} ({})", remote.name),
-                    remote.obstacle(kind).or_else(|| remote.trouble(kind)),
-                );
+                add(format!("{wanted} ({})", remote.name), remote.unready(kind));
             }
             for (secrets, why) in remote.secret_troubles() {
                 add(format!("{secrets} ({})", remote.name), why);
@@ -124,7 +120,7 @@ impl Report for Reporter {
         let mut metrics = Metrics::default();
         metrics.add_process(env!("CARGO_PKG_NAME"), self.started);
         self.leadership.add_to(&mut metrics);
-        self.clusters().iter().for_each(|cluster| add_cluster(cluster, &mut metrics));
+        self.clusters().iter().for_each(|cluster| cluster.add_to(&mut metrics));
         for remote in self.controller.remotes().iter() {
             self.add_remote(remote, &mut metrics);
         }
@@ -162,7 +158,7 @@ impl Reporter {
             let resource = ("resource", &*resource);
             let (mut states, not_in_sync) = remote.count_states(kind);
             let not_in_sync = not_in_sync + remote.queue.unseen(|pair| pair.kind == kind);
-            let hindered = remote.obstacle(kind).or_else(|| remote.trouble(kind)).is_some();
+            let hindered = remote.unready(kind).is_some();
             states.insert(PairState::InSync.as_str(), 0);
             // What cannot be read may have changed.
             let rest = if hindered { "unknown" } else { PairState::InSync.as_str() };
@@ -219,15 +215,6 @@ fn held_pairs(remote: &RemoteSync) -> Option<String> {
     let reasons: BTreeSet<_> = held.iter().map(|condition| &*condition.reason).collect();
     let reasons: Vec<_> = reasons.into_iter().collect();
     (!held.is_empty()).then(|| format!("{} pairs are held: {}", held.len(), reasons.join("; ")))
-}
-
-fn add_cluster(cluster: &Connection, metrics: &mut Metrics) {
-    cluster.add_to(metrics);
-    metrics.add(WATCHES, &[("remote", cluster.name())], cluster.watches.load(Relaxed));
-    match cluster.client() {
-        Ok(client) => metrics.add_client(cluster.name(), &client),
-        Err(_) => metrics.add_requests(cluster.name(), cluster.requests()),
-    }
 }
 
 /// Prints the state of an object's pair, or what the program would do next about it, and why (`-explain`). It only

@@ -17,7 +17,7 @@ use sidecar::{
 use self::{remotes::Registry, values::one_of};
 pub(crate) use self::{
     remotes::{CLUSTER_LABEL, Remote, RemoteSource, SECRET_SUFFIX},
-    values::{Direction, Explained, Operation, OrphanSettings},
+    values::{Explained, Operation, OrphanSettings},
 };
 use crate::{
     connection::ProbeTiming,
@@ -25,6 +25,7 @@ use crate::{
         annotations::AnnotationKeys,
         discovery::ResourceArg,
         key::{CLUSTER, NameMapping},
+        object::Role,
         rules::FieldRules,
     },
 };
@@ -33,7 +34,8 @@ use crate::{
 pub(crate) struct Settings {
     pub(crate) operation: Operation,
     pub(crate) dry_run: bool,
-    pub(crate) direction: Direction,
+    /// The role of the objects on the local cluster (`-direction`).
+    pub(crate) local_role: Role,
     pub(crate) marks_sources: bool,
     pub(crate) resources: Vec<ResourceArg>,
     pub(crate) mapping: NameMapping,
@@ -86,7 +88,7 @@ impl Settings {
         let instance = object_name("-leader-election-name", name)?;
         let mut settings = Self {
             dry_run: flags.switch("dry-run"),
-            direction: one_of(flags, "direction", values::DIRECTION)?,
+            local_role: one_of(flags, "direction", values::DIRECTION)?,
             marks_sources: one_of(flags, "track", &[("source", true), ("target", false)])?,
             rules: values::rules(flags, &resources)?,
             resources,
@@ -143,7 +145,7 @@ impl Settings {
         others: impl IntoIterator<Item = &'a str>,
     ) -> Option<&'a str> {
         let names = self.mapping.names(remote);
-        let pushes = self.direction == Direction::Push;
+        let pushes = self.local_role == Role::Source;
         let shares = |other: &&str| names.shares_sources(&self.mapping.names(other));
         others.into_iter().find(|other| pushes && shares(other))
     }
@@ -174,7 +176,7 @@ impl Settings {
     fn check_overlap(&self) -> Result<(), String> {
         let suffix = &self.mapping.resource_suffix;
         let many = self.registry.is_some() || self.remotes.len() > 1;
-        if self.direction == Direction::Push && many && !suffix.contains(CLUSTER) {
+        if self.local_role == Role::Source && many && !suffix.contains(CLUSTER) {
             return Err(format!(
                 "-source-name-suffix must contain {CLUSTER} if there may be several remotes, or an object would belong to all of them"
             ));

@@ -31,7 +31,7 @@ fn defaults_are_as_in_sync_controller_and_clustercache() {
     let settings = with("").unwrap();
     assert_eq!((settings.workers, settings.qps), (8, 20));
     assert_eq!((settings.operation, settings.dry_run), (Operation::Run, false));
-    assert_eq!((settings.direction, settings.marks_sources), (Direction::Pull, true));
+    assert_eq!((settings.local_role, settings.marks_sources), (Role::Target, true));
     assert_eq!(settings.resources, vec![ResourceArg::parse("widgets.example.com").unwrap()]);
     assert_eq!(settings.mapping, NameMapping::default());
     assert_eq!(settings.finalizer, "cloud.teleport.dev/sync-local");

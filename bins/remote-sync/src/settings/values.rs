@@ -12,6 +12,7 @@ use crate::model::{
     annotations::AnnotationKeys,
     discovery::ResourceArg,
     key::{KindIndex, NameMapping},
+    object::Role,
     rules::{FieldPath, FieldRules},
 };
 
@@ -33,15 +34,6 @@ pub(crate) struct Explained {
     pub(crate) name: String,
 }
 
-/// The side that the specs come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Direction {
-    /// From the remotes to the local cluster.
-    Pull,
-    /// From the local cluster to the remotes.
-    Push,
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct OrphanSettings {
     /// How long one must have been without a source; `None` keeps it.
@@ -54,8 +46,8 @@ pub(crate) struct OrphanSettings {
 /// The words of a flag, each with its value.
 type Words<T> = &'static [(&'static str, T)];
 
-pub(super) const DIRECTION: Words<Direction> =
-    &[("pull", Direction::Pull), ("push", Direction::Push)];
+/// The role of the objects on the local cluster.
+pub(super) const DIRECTION: Words<Role> = &[("pull", Role::Target), ("push", Role::Source)];
 pub(super) const PROPAGATION: Words<Propagation> = &[
     ("Foreground", Propagation::Foreground),
     ("Background", Propagation::Background),

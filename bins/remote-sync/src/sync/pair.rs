@@ -20,9 +20,8 @@ use crate::{
         annotations::{Origin, Uid},
         discovery::ResourceArg,
         key::{self, ObjectKey, Pair},
-        object::{Cached, ObjectReader, SMALL, SourceObject, TargetObject},
+        object::{Cached, ObjectReader, Role, SMALL, SourceObject, TargetObject},
     },
-    settings::Direction,
     sync::{
         SyncContext,
         memory::PairMemory,
@@ -138,9 +137,9 @@ impl<'a> PairContext<'a> {
     /// Waits for its turn at both clusters, which costs nothing if no request follows; `false` at the end. At the
     /// remote's own first: for the local one all remotes wait.
     pub(crate) fn begin(&self) -> bool {
-        match self.context.settings.direction {
-            Direction::Pull => self.source.begin() && self.target.begin(),
-            Direction::Push => self.target.begin() && self.source.begin(),
+        match self.context.settings.local_role {
+            Role::Target => self.source.begin() && self.target.begin(),
+            Role::Source => self.target.begin() && self.source.begin(),
         }
     }
 

@@ -221,6 +221,11 @@ impl RemoteSync {
         source.trouble().or_else(|| target.trouble())
     }
 
+    /// Why its pairs may not be as they are reported.
+    pub(crate) fn unready(&self, kind: KindIndex) -> Option<String> {
+        self.obstacle(kind).or_else(|| self.trouble(kind))
+    }
+
     /// The Secrets to upload, as metrics name them, each with the reason why its changes may go unnoticed at present.
     pub(crate) fn secret_troubles(&self) -> impl Iterator<Item = (String, Option<String>)> {
         self.target.secrets.iter().map(|(name, it)| (format!("secrets/{name}"), it.trouble()))
