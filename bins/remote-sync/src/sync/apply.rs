@@ -36,8 +36,16 @@ impl PairContext<'_> {
         attempt: &mut Attempt,
     ) -> Result<Next> {
         log_pair!(Level::Debug, self, "next action", action = action.as_str());
-        if action.writes() && !action.looks_first() && !self.may_write(action) {
-            return Ok(Break(None));
+        // Of these only what they read says whether they write.
+        let looks_first = matches!(
+            action,
+            SyncAction::SyncSecret(_) | SyncAction::DeleteTarget | SyncAction::DeleteNamespace
+        );
+        if action.writes()
+            && !looks_first
+            && let Break(reason) = self.may_write(action)
+        {
+            return Ok(Break(reason));
         }
         match (action, &observed.source, &observed.target) {
             (SyncAction::AddFinalizer, Some(source), _) => self.add_finalizer(source)?,
@@ -61,20 +69,18 @@ impl PairContext<'_> {
                 return self.delete_target(source.as_ref(), target);
             }
             // Never decided without the object.
-            _ => return Ok(Break(None)),
+            _ => {}
         }
         Ok(Continue(()))
     }
 
-    /// Counts a write; in a dry run it is logged instead, and must not be sent.
-    pub(super) fn may_write(&self, action: SyncAction) -> bool {
-        let dry_run = self.context.settings.dry_run;
-        if dry_run {
-            log_pair!(Level::Info, self, "dry run, nothing written", action = action.as_str());
-        } else {
-            self.remote.metrics.wrote(action.as_str());
+    /// Counts a write; a dry run ends the attempt before it.
+    pub(super) fn may_write(&self, action: SyncAction) -> Next {
+        if self.context.settings.dry_run {
+            return Break(Reason::DryRun(action.as_str()));
         }
-        !dry_run
+        self.remote.metrics.wrote(action.as_str());
+        Continue(())
     }
 
     fn add_finalizer(&self, source: &Cached<SourceObject>) -> Result<()> {
@@ -105,7 +111,7 @@ impl PairContext<'_> {
     fn create(&self, source: &Cached<SourceObject>, attempt: &mut Attempt) -> Result<Next> {
         let namespace = &*self.target.namespace;
         if let Some(reason) = self.remote.lacks_namespace(namespace, Instant::now()) {
-            return Ok(Break(Some(reason)));
+            return Ok(Break(reason));
         }
         let body = self.source.document(source)?;
         let place = self.target.at();

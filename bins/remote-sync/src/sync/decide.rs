@@ -45,11 +45,6 @@ impl SyncAction {
         !matches!(self, Self::ConfirmGone | Self::Done(_))
     }
 
-    /// Returns whether only what it reads says whether it writes.
-    pub(crate) fn looks_first(self) -> bool {
-        matches!(self, Self::SyncSecret(_) | Self::DeleteTarget | Self::DeleteNamespace)
-    }
-
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::AddFinalizer => "add_finalizer",

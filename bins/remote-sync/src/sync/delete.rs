@@ -53,7 +53,7 @@ impl PairContext<'_> {
         target: &Cached<TargetObject>,
     ) -> Result<Next> {
         if let Err(reason) = self.check_limit(source)? {
-            return Ok(Break(Some(reason)));
+            return Ok(Break(reason));
         }
         let now = self.source.observe();
         let seen = |source: &Cached<SourceObject>| (source.uid, source.value.state.paused);
@@ -61,8 +61,8 @@ impl PairContext<'_> {
             // The source is gone, or another one: that needs a proof of its own. Or somebody has paused the pair.
             return Ok(Continue(()));
         }
-        if !self.may_write(SyncAction::DeleteTarget) {
-            return Ok(Break(None));
+        if let Break(reason) = self.may_write(SyncAction::DeleteTarget) {
+            return Ok(Break(reason));
         }
         let policy = self.context.settings.propagation;
         let exactly = Preconditions {
@@ -76,7 +76,7 @@ impl PairContext<'_> {
                 terminating.value.state.terminating = true;
                 self.target.note(terminating);
                 // The event that it is gone continues from here.
-                Ok(Break(Some(Reason::TargetTerminating)))
+                Ok(Break(Reason::TargetTerminating))
             }
             // It was gone already, perhaps with its event handled.
             Err(Error::NotFound(_)) => {

@@ -69,7 +69,7 @@ impl PairContext<'_> {
     /// Has all pairs in the namespace wait, as each write would be refused.
     pub(super) fn wait_for_namespace(&self, reason: Reason) -> Next {
         self.remote.note_missing(&self.target.namespace, reason, Instant::now());
-        Break(Some(reason))
+        Break(reason)
     }
 
     /// Deletes the target's namespace if this instance created it for this cluster, unless something is in it. Where
@@ -106,8 +106,8 @@ impl PairContext<'_> {
             Err(error @ (Error::Unreachable(_) | Error::Unauthorized(_))) => return Err(error),
             Err(error) => return keep(&error.to_string()),
         }
-        if !self.may_write(SyncAction::DeleteNamespace) {
-            return Ok(Break(None));
+        if let Break(reason) = self.may_write(SyncAction::DeleteNamespace) {
+            return Ok(Break(reason));
         }
         let seen = |field: &str| namespace["metadata"][field].as_str().map(str::to_owned);
         let exactly = Preconditions { uid: seen("uid"), resource_version: seen("resourceVersion") };

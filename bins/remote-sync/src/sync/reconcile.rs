@@ -104,7 +104,7 @@ impl<'a> Reconciler<'a> {
             }
             match self.pair.apply(action, &observed, &mut self.attempt) {
                 Ok(Next::Continue(())) => {}
-                Ok(Next::Break(reason)) => return self.end(&observed, reason),
+                Ok(Next::Break(reason)) => return self.end(&observed, Some(reason)),
                 // It has grown, or its size was not known.
                 Err(Error::TooLarge(_)) if !self.pair.item.large => {
                     return ReconcileResult::RequeueAsLarge;

@@ -64,8 +64,8 @@ impl PairContext<'_> {
             )));
         }
         if standing != Some(SecretStanding::Uploaded) {
-            if !self.may_write(SyncAction::SyncSecret(index)) {
-                return Ok(Break(None));
+            if let Break(reason) = self.may_write(SyncAction::SyncSecret(index)) {
+                return Ok(Break(reason));
             }
             let body = secret::body(&secret, &place, &owner, there.as_ref(), keys);
             self.source.ask(&|client| match there.is_some() {

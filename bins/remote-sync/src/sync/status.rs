@@ -12,9 +12,8 @@ const HELD_INTERVAL: Duration = Duration::from_secs(300);
 /// another pair may have found what the event would have brought.
 const WAITING_INTERVAL: Duration = Duration::from_secs(5);
 
-/// How an attempt goes on after an action; if it ends, with the reason for which the pair is not in sync, if there is
-/// one.
-pub(crate) type Next = ControlFlow<Option<Reason>>;
+/// How an attempt goes on after an action; if it ends, with the reason for which the pair is not in sync.
+pub(crate) type Next = ControlFlow<Reason>;
 
 /// Why a pair is not in sync although no request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -42,13 +41,19 @@ pub(crate) enum Reason {
     NotOurs,
     /// The source is itself a copy from one of the two clusters.
     Loop,
+    /// This write is due.
+    DryRun(&'static str),
 }
 
 impl Reason {
     pub(crate) fn condition(self) -> PairCondition {
         let (state, needs_people, _, sentence) = self.row();
         let ends = matches!(self, Self::GracePeriod(_) | Self::NextToken(_));
-        PairCondition { ends, ..PairCondition::new(state, needs_people, sentence) }
+        let due = if let Self::DryRun(write) = self { write } else { "" };
+        PairCondition {
+            ends,
+            ..PairCondition::new(state, needs_people, &format!("{sentence}{due}"))
+        }
     }
 
     /// The next attempt without an event; `grace` is that of orphans, `None` if they stay.
@@ -103,6 +108,8 @@ impl Reason {
                 "the target exists and is not managed by remote-sync, and -adopt does not allow adopting it"),
             Self::Loop => (Conflict, true, None,
                 "it is itself a copy from the cluster that it would be copied to"),
+            Self::DryRun(_) => (Held, false, None,
+                "dry run, nothing written: "),
         }
     }
 }

@@ -7,7 +7,7 @@ use suite::{
     sync::{BUDGETS, Setting, Stage, WIDGETS, words},
 };
 
-use crate::support::is_in_sync;
+use crate::support::{has_pairs, is_in_sync};
 
 #[test]
 fn a_dry_run_writes_nothing_and_says_what_it_would() {
@@ -21,15 +21,16 @@ fn a_dry_run_writes_nothing_and_says_what_it_would() {
     gone.delete();
     source.create_number(1);
     let before = stage.settled();
-    let sidecar = stage.start(&["-dry-run"]);
+    let sidecar = stage.start_served(&["-dry-run"]);
     for (name, says) in
-        [("one-remote-rs", "action=add_finalizer"), ("gone-remote-rs", "action=delete_target")]
+        [("one-remote-rs", "written: add_finalizer"), ("gone-remote-rs", "written: delete_target")]
     {
         eventually(&format!("{name}: {says}"), || {
             let log = sidecar.log();
             log.lines().any(|line| line.contains(name) && line.contains(says))
         });
     }
+    has_pairs(&sidecar, "hub", "held", 2.0);
     pause(1500);
     assert_eq!(words(&stage.writes()[before..]), [""; 0]);
     assert!(gone.is_terminating() && copy.get().is_some());
