@@ -5,7 +5,6 @@
 //! `MODEL=whole` (as `make model` has it) allows for more troubles than `cargo test`.
 
 mod begin;
-mod findings;
 mod perform;
 mod process;
 mod rule;
@@ -19,7 +18,7 @@ use explorer::{Model, Step, explore};
 use self::{
     begin::Begin,
     process::{pairs, state},
-    rule::Rule,
+    rule::{Rule, Safeguard},
     view::Source,
     world::{Events, REMOTES, World},
 };
@@ -132,6 +131,18 @@ const ONE: Events = Events {
     deletes_namespaces: true,
 };
 
+/// One name, one remote, nothing ever happens.
+const NOTHING: Events = Events {
+    people: false,
+    vanish: false,
+    sweep: false,
+    forge: false,
+    foreign: false,
+    stale: false,
+    crash: false,
+    ..ONE
+};
+
 /// Explores the rule, and fails if it breaks an invariant.
 fn holds(name: &str, events: Events, shows: [u8; 2], begins: &[Begin], troubles: [u8; 2]) {
     let whole = env::var("MODEL").is_ok_and(|part| part == "whole");
@@ -196,5 +207,28 @@ fn two_remotes_keep_every_invariant() {
     for (name, marks_sources, deletes_namespaces) in TRACKS {
         let events = Events { remotes: 2, marks_sources, deletes_namespaces, ..ONE };
         holds(&format!("two remotes, {name}"), events, [1, 2], &begins, [1, 2]);
+    }
+}
+
+#[test]
+fn every_missing_safeguard_is_found() {
+    let limit = Events { names: 2, people: true, ..NOTHING };
+    let clone = Events { remotes: 2, ..NOTHING };
+    let forgery = Events { identities: true, forge: true, people: true, ..clone };
+    let proof = Events { stale: true, ..NOTHING };
+    let (copy, copies) = (Begin::Copy, Begin::Copies);
+    for (safeguard, events, shows, begin, troubles, what) in [
+        (Safeguard::Limit, limit, [1, 2], copies, 2, "more copies are deleted than the limit"),
+        (Safeguard::Identity, clone, [1, 1], copy, 0, "another remote's copy is deleted"),
+        (Safeguard::Identity, forgery, [1, 1], Begin::Clone, 2, "another remote's copy is changed"),
+        (Safeguard::Proof, proof, [1, 2], copy, 1, "a copy is deleted while its source lives"),
+    ] {
+        let found = |rule| {
+            let starts = vec![begin.world(shows, troubles)];
+            explore(&Sync { rule, events, starts }).violation
+        };
+        let violation = found(Rule::without(safeguard)).expect(what);
+        assert!(violation.what.contains(what) && violation.trace.len() <= 16, "{violation}");
+        assert!(found(Rule::new()).is_none(), "{what}");
     }
 }
