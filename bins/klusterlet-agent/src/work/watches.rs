@@ -120,7 +120,7 @@ impl Watches {
             let started = start_thread("watch", watch);
             if let Err(error) = started {
                 log::error!(error:% = error; "no thread for a watch");
-                self.set_refused(&resource, true, false);
+                self.set_error(&resource, Some(&Error::Unreachable(error.to_string())));
             }
         }
     }
@@ -181,13 +181,9 @@ impl Watches {
                 Event::InitDone => self.note_absent(resource, &listed),
                 Event::Apply(document) => drop(self.note(resource, &document, false)),
                 Event::Delete(document) => drop(self.note(resource, &document, true)),
-                Event::Watching => self.set_refused(resource, false, false),
+                Event::Watching => self.set_error(resource, None),
                 Event::Failed(error) => {
-                    let is_unserved = matches!(
-                        error,
-                        Error::NotServed(_) | Error::Forbidden(_) | Error::Invalid(_)
-                    );
-                    self.set_refused(resource, true, is_unserved);
+                    self.set_error(resource, Some(error));
                     stop.wake();
                 }
             }
@@ -241,12 +237,13 @@ impl Watches {
     }
 
     /// Nobody has a pass at once: a server that starts refuses everything for a moment.
-    fn set_refused(&self, resource: &Resource, is_refused: bool, is_unserved: bool) {
+    fn set_error(&self, resource: &Resource, error: Option<&Error>) {
         let (kind, mut state) = (kind(resource), lock(&self.0));
         let watch = state.kinds.get_mut(&kind).filter(|watch| watch.version == *resource.version);
         let Some(watch) = watch else { return };
-        watch.refused = is_refused.then(|| watch.refused.unwrap_or_else(Instant::now));
-        watch.is_unserved = is_unserved;
+        watch.refused = error.map(|_| watch.refused.unwrap_or_else(Instant::now));
+        watch.is_unserved =
+            matches!(error, Some(Error::NotServed(_) | Error::Forbidden(_) | Error::Invalid(_)));
     }
 }
 
@@ -325,96 +322,4 @@ impl Seen {
 }
 
 #[cfg(test)]
-mod tests {
-    use apiclient::resource::CONFIGMAPS;
-    use serde_json::json;
-
-    use super::*;
-
-    /// Of a work that has the object.
-    fn watches(object: &ResourceIdentifier, scrape: Scrape) -> Watches {
-        let watches = Watches::default();
-        let mut state = lock(&watches.0);
-        state.works.insert("w".to_owned(), vec![object.clone()]);
-        let works = BTreeMap::from([("w".to_owned(), scrape)]);
-        state.objects.insert(object.clone(), AppliedObject { works, seen: None });
-        drop(state);
-        watches
-    }
-
-    #[test]
-    fn status_alone_matters_where_the_work_has_rules() {
-        let object = identifier(&CONFIGMAPS, &json!({"metadata": {"name": "a"}}));
-        for scrape in [Scrape::Never, Scrape::Poll, Scrape::Watch] {
-            let watches = watches(&object, scrape);
-            let note = |generation: Value, version: &str| {
-                let metadata =
-                    json!({"name": "a", "generation": generation, "resourceVersion": version});
-                watches.note(&CONFIGMAPS, &Document::Whole(json!({"metadata": metadata})), false);
-                watches.take_changed().remove("w")
-            };
-            assert_eq!(note(json!(1), "1"), Some(Scrape::Watch), "it is new");
-            assert_eq!(note(json!(1), "1"), None);
-            assert_eq!(note(json!(1), "2"), Some(scrape).filter(|s| *s != Scrape::Never));
-            assert_eq!(note(json!(2), "3"), Some(Scrape::Watch), "its desired state has changed");
-            assert_eq!(note(json!(null), "4"), Some(Scrape::Watch), "none are counted");
-        }
-    }
-
-    #[test]
-    fn kind_that_cannot_be_watched_is_polled_until_it_can_or_no_work_applies_it() {
-        let object = identifier(&CONFIGMAPS, &json!({"metadata": {"name": "a"}}));
-        let watches = watches(&object, Scrape::Watch);
-        let ended = Stop::default();
-        let (version, stop) = ("v1".to_owned(), ended.clone());
-        let watch = KindWatch { version, refused: None, is_unserved: false, stop };
-        lock(&watches.0).kinds.insert(object.kind(), watch);
-        for is_refused in [true, false] {
-            watches.set_refused(&CONFIGMAPS, is_refused, false);
-            let since = watches.refused_since("w");
-            assert_eq!(since.is_some(), is_refused);
-            assert_eq!(watches.refused().contains(&"configmaps".to_owned()), is_refused);
-            watches.set_refused(&CONFIGMAPS, is_refused, false);
-            assert_eq!(watches.refused_since("w"), since, "it is known");
-            assert!(watches.take_changed().is_empty(), "no pass begins at once");
-        }
-        assert!(!ended.raised());
-        watches.retain(|_| false);
-        assert!(ended.raised() && lock(&watches.0).kinds.is_empty());
-    }
-
-    #[test]
-    fn echo_of_an_own_write_is_no_change() {
-        let object = |version: &str| json!({"metadata": {"name": "a", "resourceVersion": version}});
-        // What is seen before and after the answer to a write, which made version 2.
-        let cases: [(&[&str], &[&str], bool); 5] = [
-            (&[], &["2"], false),
-            (&["2"], &[], false),
-            (&[], &["2", "3"], true),
-            (&["1", "2"], &[], true),
-            (&["2", "3"], &[], true),
-        ];
-        for (before, after, is_change) in cases {
-            let watches = watches(&identifier(&CONFIGMAPS, &object("")), Scrape::Watch);
-            let note = |version: &&str| {
-                watches.note(&CONFIGMAPS, &Document::Whole(object(version)), false);
-            };
-            before.iter().for_each(note);
-            watches.wrote(&CONFIGMAPS, &object("2"));
-            after.iter().for_each(note);
-            assert_eq!(!watches.take_changed().is_empty(), is_change, "{before:?} {after:?}");
-        }
-    }
-
-    #[test]
-    fn change_is_told_to_the_other_work_of_an_object_that_a_write_left() {
-        let object = json!({"metadata": {"name": "a", "resourceVersion": "2"}});
-        let identifier = identifier(&CONFIGMAPS, &object);
-        let watches = watches(&identifier, Scrape::Watch);
-        let other = ("other".to_owned(), Scrape::Watch);
-        lock(&watches.0).objects.get_mut(&identifier).unwrap().works.extend([other]);
-        watches.note(&CONFIGMAPS, &Document::Whole(object.clone()), false);
-        watches.wrote(&CONFIGMAPS, &object);
-        assert!(watches.take_changed().contains_key("other"));
-    }
-}
+mod tests;
