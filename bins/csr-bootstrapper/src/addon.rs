@@ -52,7 +52,7 @@ fn follow(agent: &Agent) {
 }
 
 fn run(agent: &Agent, hosted: bool) {
-    let mut registrations = agent.request_store(agent.settings.registrations_secret());
+    let mut registrations = agent.request_store();
     while let Some(session) = agent.next_session() {
         let mut controller = AddOnController {
             agent,
@@ -99,14 +99,13 @@ impl AddOnController<'_> {
         if Instant::now() < self.store_due.at {
             return self.store_due.at;
         }
-        let read = self.registrations.refresh().map(|()| Instant::now());
+        let stored = self.registrations.read().map(context::all);
+        let read = stored.as_ref().map(|_| Instant::now()).map_err(Clone::clone);
         let what = "the registrations of add-ons cannot be read";
         let until = self.store_due.set(read, &self.registrations.target(), what);
-        if self.store_due.is_failing() {
-            return until;
-        }
+        let Ok(stored) = stored else { return until };
         let is_gone = |name: &str| session.addons.get(name) == Lookup::Absent;
-        let mut desired = desired(addons, &context::all(self.registrations.data()), is_gone);
+        let mut desired = desired(addons, &stored, is_gone);
         desired.retain(|secret, _| secret.hosted == hosted);
         self.secrets.retain(|secret, _| desired.contains_key(secret));
         let mut until = Instant::now() + Stop::SLICE;

@@ -199,8 +199,9 @@ impl Agent {
         Some(format!("no valid bootstrap kubeconfig: {error}"))
     }
 
-    pub(crate) fn request_store(&self, name: String) -> RequestStore {
-        RequestStore::new(self.management.clone(), self.settings.namespace.clone(), name)
+    pub(crate) fn request_store(&self) -> RequestStore {
+        let (namespace, name) = (self.settings.namespace.clone(), self.settings.pending_secret());
+        RequestStore::new(self.management.clone(), namespace, name)
     }
 
     pub(crate) fn credential(&self) -> Target<'_> {

@@ -16,7 +16,7 @@ use apiclient::{
     log_object,
     stop::Stop,
 };
-use kubeconfig::secret;
+use kubeconfig::secret::{self, Data};
 use log::Level;
 use sidecar::{
     diagnostics,
@@ -131,11 +131,12 @@ fn start(agent: &Arc<Agent>) -> Result<Receiver<Result<()>>> {
 
 /// Resolves the names, starts all other threads, and manages the certificate until the end of the process.
 fn work(agent: &Arc<Agent>) -> Result<()> {
-    let Some(stored) = read_secrets(agent) else { return Ok(()) };
+    let Some(mut stored) = read_secrets(agent) else { return Ok(()) };
     runtime::spawn_with("secret", agent, agent::follow_credential)?;
-    let names = resolve_names(agent, &stored)?;
+    let pending = stored.read()?;
+    let names = resolve_names(agent, pending)?;
     if let Some(timeout) = agent.settings.hub_connection_timeout {
-        let server = stored.data().get(HUB_SERVER).map(|value| String::from_utf8(value.to_vec()));
+        let server = pending.get(HUB_SERVER).map(|value| String::from_utf8(value.to_vec()));
         let (names, pending) = (names.clone(), server.and_then(std::result::Result::ok));
         runtime::spawn_with("hubs", agent, move |agent| {
             hub_selection::run(agent, &names.cluster, pending.as_deref(), timeout);
@@ -194,12 +195,12 @@ fn run_duty(agent: &Agent, duty: Arc<dyn Duty>, names: &AgentNames) {
 
 /// Reads the Secrets of the stored request and of the credential; `None` at the end of the process.
 fn read_secrets(agent: &Agent) -> Option<RequestStore> {
-    let mut stored = agent.request_store(agent.settings.pending_secret());
+    let mut stored = agent.request_store();
     let mut errors = Backoff::new(MAX_BACKOFF);
     loop {
         agent.beat();
         // In this order: a credential that is saved meanwhile has the names of its request.
-        let read = stored.refresh().and_then(|()| agent.read_credential());
+        let read = stored.read().map(drop).and_then(|()| agent.read_credential());
         agent.report(|status| status.error = read.as_ref().err().map(ToString::to_string));
         let Err(error) = read else { return Some(stored) };
         let retry = errors.failed(&error, Instant::now(), fastrand::f64());
@@ -212,11 +213,11 @@ fn read_secrets(agent: &Agent) -> Option<RequestStore> {
 }
 
 /// Resolves the names from what is stored: with another name this would be another cluster for the hub.
-fn resolve_names(agent: &Agent, stored: &RequestStore) -> Result<AgentNames> {
+fn resolve_names(agent: &Agent, pending: &Data) -> Result<AgentNames> {
     let settings = &agent.settings;
     let secret = agent.credential_secret().and_then(|secret| secret::data(&secret).ok());
     let flags = [settings.cluster_name.as_deref(), settings.agent_id.as_deref()];
-    let stored = [("the Secret", secret.as_ref()), ("the pending request", Some(stored.data()))];
+    let stored = [("the Secret", secret.as_ref()), ("the pending request", Some(pending))];
     let (names, ignored) = identity::resolve(flags, &stored, &identity::random()?);
     for ignored in &ignored {
         log_object!(Level::Warn, agent.credential(), reason = ignored; "a name is ignored");

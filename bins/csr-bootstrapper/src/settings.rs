@@ -59,9 +59,8 @@ pub struct Settings {
 
 /// The namespace without a flag, POD_NAMESPACE and a service account (ocm `pkg/common/options/agent.go:23`).
 pub const NAMESPACE: &str = "open-cluster-management-agent";
-/// After the name of the credential's Secret: the suffixes for a pending request, and for add-ons.
+/// After the name of the credential's Secret: the suffix of the Secret for pending requests.
 const PENDING: &str = "-pending";
-const REGISTRATIONS: &str = "-addons";
 
 impl Settings {
     /// Checks flags and environment together; an error names the flag.
@@ -112,14 +111,9 @@ impl Settings {
         format!("{}{PENDING}", self.hub_secret)
     }
 
-    pub(crate) fn registrations_secret(&self) -> String {
-        format!("{}{REGISTRATIONS}", self.hub_secret)
-    }
-
     /// Returns whether the program itself writes this Secret of its own namespace.
     fn writes_secret(&self, name: &str) -> bool {
-        name.strip_prefix(&self.hub_secret)
-            .is_some_and(|suffix| ["", PENDING, REGISTRATIONS].contains(&suffix))
+        name == self.hub_secret || name == self.pending_secret()
     }
 
     /// Returns whether a Secret of this name in the program's own namespace is the program's own. The Secret of

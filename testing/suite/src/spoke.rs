@@ -232,7 +232,19 @@ impl Spoke {
 
     /// What is kept while a request waits for approval.
     pub fn pending(&self) -> Option<Data> {
-        self.read_secret(PENDING)
+        self.stored(false)
+    }
+
+    /// What is kept for add-ons.
+    pub fn stored_for_addons(&self) -> Option<Data> {
+        self.stored(true)
+    }
+
+    /// What is stored for add-ons, whose keys alone have a `_`, or for the cluster.
+    fn stored(&self, for_addons: bool) -> Option<Data> {
+        let mut data = self.read_secret(PENDING)?;
+        data.retain(|key, _| key.contains('_') == for_addons);
+        Some(data).filter(|data| !data.is_empty())
     }
 
     /// The certificate in the Secret.

@@ -1,4 +1,4 @@
-//! A registration's Secret in one step: reads and writes that keep what others own, and the store of all of them.
+//! A registration's Secret in one step: reads and writes that keep what others own, and its entry in the store.
 //!
 //! The store has each Secret with its add-on and its pending request. It outlives the process: each request is made
 //! once, and no Secret is forgotten when its add-on goes meanwhile.
@@ -24,7 +24,6 @@ use crate::{
     },
     identity::{AGENT_NAME, CLUSTER_NAME, said},
     session::HubSession,
-    sha256,
 };
 
 /// The type of a Secret with any content.
@@ -83,7 +82,7 @@ impl SecretContext<'_> {
                 }
             }
         }
-        self.registrations.refresh()?;
+        self.registrations.read()?;
         self.store(None)
     }
 
@@ -114,8 +113,7 @@ impl SecretContext<'_> {
 
     /// Returns whether the Secret is stored for `addon`, and has a pending request only if it `may` have one.
     pub(super) fn is_stored(&mut self, addon: &str, may: bool) -> Result<bool> {
-        self.registrations.refresh()?;
-        let data = self.registrations.data();
+        let data = self.registrations.read()?;
         let is_of_addon = data.get(&key(self.name)).is_some_and(|it| **it == *addon.as_bytes());
         Ok(is_of_addon && (may || !data.contains_key(&private_key(self.name))))
     }
@@ -125,25 +123,8 @@ impl SecretContext<'_> {
         &mut self,
         registration: Option<(&str, Option<&CertificateRequest>)>,
     ) -> Result<()> {
-        let values = values(self.name, registration);
-        let seen = own(self.registrations.data(), &values);
-        match self.registrations.write(&values) {
-            // The loop of the other cluster may have written its own entries.
-            Err(error @ (Error::Conflict(_) | Error::AlreadyExists(_))) => {
-                self.registrations.refresh()?;
-                match own(self.registrations.data(), &values) == seen {
-                    true => self.registrations.write(&values),
-                    false => Err(error),
-                }
-            }
-            written => written,
-        }
+        self.registrations.write(&values(self.name, registration))
     }
-}
-
-/// The present values of the keys of `values`, as digests.
-fn own(data: &Data, values: &SecretValues) -> Vec<Option<String>> {
-    values.keys().map(|key| data.get(key).map(|value| sha256(value))).collect()
 }
 
 /// What a waiting request needs of a Secret: others may put much more into it, and into many.

@@ -199,8 +199,8 @@ impl Io for AddOnIo<'_, '_> {
     }
 
     fn stored(&mut self) -> Result<Option<CertificateRequest>> {
-        self.context.registrations.refresh()?;
-        Ok(request(self.context.registrations.data(), self.context.name, self.template))
+        let SecretContext { registrations, name, .. } = &mut *self.context;
+        Ok(request(registrations.read()?, name, self.template))
     }
 
     fn store(&mut self, request: Option<&CertificateRequest>) -> Result<()> {

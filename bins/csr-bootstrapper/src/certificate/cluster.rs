@@ -30,6 +30,8 @@ use crate::{
 
 /// Key of the selected one of several hubs, next to the request.
 pub(crate) const HUB_SERVER: &str = "hub-server";
+/// The keys of the stored request.
+const REQUEST_KEYS: [&str; 5] = ["tls.key", "csr-name", CLUSTER_NAME, AGENT_NAME, HUB_SERVER];
 /// Between two checks of the ManagedCluster while bootstrapping, up to twice as long (ocm
 /// `pkg/registration/spoke/registration/creating_controller.go:46` takes an hour).
 const INTRODUCE_INTERVAL: Duration = Duration::from_secs(300);
@@ -167,8 +169,7 @@ impl CertificateManager<'_> {
     }
 
     fn write_request(&mut self, request: Option<&CertificateRequest>) -> Result<()> {
-        let known = self.store.data().keys();
-        let mut values: SecretValues = known.map(|key| (key.clone(), None)).collect();
+        let mut values = SecretValues::from(REQUEST_KEYS.map(|key| (key.to_owned(), None)));
         if let Some(request) = request {
             let texts = request.stored_texts(&self.names);
             values.extend(texts.map(|(key, text)| (key.to_owned(), value(text))));
@@ -215,10 +216,10 @@ impl Io for CertificateManager<'_> {
     }
 
     fn stored(&mut self) -> Result<Option<CertificateRequest>> {
-        self.store.refresh()?;
-        let request = CertificateRequest::of_secret(self.store.data(), &self.names);
+        let data = self.store.read()?;
+        let request = CertificateRequest::of_secret(data, &self.names);
         let hub = self.agent.selected_hub().map(|(_, server)| server);
-        let stored = self.store.data().get(HUB_SERVER).map(|server| server.as_slice());
+        let stored = data.get(HUB_SERVER).map(|server| server.as_slice());
         // A restart must not go back to the hub that was selected at the time of the request.
         if request.is_some() && hub.is_some_and(|hub| stored != Some(hub.as_bytes())) {
             // Nothing else waits for that; a refusal has its Event.

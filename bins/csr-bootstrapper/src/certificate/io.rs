@@ -1,7 +1,7 @@
 //! What a certificate works with: both clusters through [`Io`], and the Secrets that the program writes, each with a
 //! single write that the server refuses if the Secret has changed.
 
-use std::{collections::BTreeMap, time::Instant};
+use std::{collections::BTreeMap, mem, time::Instant};
 
 use apiclient::{
     client::Client,
@@ -101,7 +101,8 @@ pub(crate) fn has_changed(error: &Error) -> bool {
     matches!(error, Error::Conflict(_) | Error::AlreadyExists(_) | Error::NotFound(_))
 }
 
-/// A Secret in which this program remembers pending requests over restarts.
+/// The Secret in which this program remembers pending requests over restarts: the cluster's, and those of add-ons with
+/// the names of their Secrets. Each owner has a store, and writes only keys of its own.
 pub(crate) struct RequestStore {
     client: Client,
     namespace: String,
@@ -118,13 +119,13 @@ impl RequestStore {
         Self { client, namespace, name, secret: None, data: Data::new(), is_stale: true }
     }
 
-    /// Reads the Secret if it may have changed.
-    pub(crate) fn refresh(&mut self) -> Result<()> {
+    /// The content, which is read again if own keys may have changed.
+    pub(crate) fn read(&mut self) -> Result<&Data> {
         if self.is_stale {
             let secret = optional(self.client.get(&self.target()))?;
             self.set(secret)?;
         }
-        Ok(())
+        Ok(&self.data)
     }
 
     fn set(&mut self, secret: Option<Value>) -> Result<()> {
@@ -133,14 +134,24 @@ impl RequestStore {
         Ok(())
     }
 
-    pub(crate) fn data(&self) -> &Data {
-        &self.data
+    /// Writes these values. `Conflict`, `AlreadyExists` and `NotFound` mean that another process has changed one of the
+    /// keys since they were read. The Secret itself stays: whoever may create Secrets can get the token of any
+    /// ServiceAccount in the namespace.
+    pub(crate) fn write(&mut self, values: &SecretValues) -> Result<()> {
+        let Err(error) = self.write_once(values) else { return Ok(()) };
+        if !has_changed(&error) {
+            return Err(error);
+        }
+        // Other owners write their keys at any time.
+        let known = mem::take(&mut self.data);
+        let data = self.read()?;
+        match values.keys().all(|key| data.get(key) == known.get(key)) {
+            true => self.write_once(values),
+            false => Err(error),
+        }
     }
 
-    /// Writes these values. The Secret itself stays: whoever may create Secrets can get the token of any ServiceAccount
-    /// in the namespace.
-    /// `Conflict`, `AlreadyExists` and `NotFound` mean that another writer was faster.
-    pub(crate) fn write(&mut self, values: &SecretValues) -> Result<()> {
+    fn write_once(&mut self, values: &SecretValues) -> Result<()> {
         // A write may arrive without an answer.
         self.is_stale = true;
         let (target, known) = (self.target(), self.secret.as_ref());
@@ -209,7 +220,37 @@ fn merged(mut secret: Value, values: &SecretValues) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use apiclient::client::{Reload, Timeouts};
+    use dev_apiserver::{Options, Server};
+
     use super::*;
+
+    #[test]
+    fn store_yields_to_another_process_and_shares_with_others() {
+        let server = Server::start(Options::default()).unwrap();
+        let config = Data::from([("kubeconfig".into(), server.kubeconfig().into_bytes().into())]);
+        let config = kubeconfig::from_secret("x", &config).unwrap();
+        let client =
+            Client::new("x", config, Reload::Never, Timeouts::with_request(Timeouts::REQUEST));
+        let client = client.unwrap();
+        let store = || {
+            let mut store = RequestStore::new(client.clone(), "default".into(), "x".into());
+            store.read().unwrap();
+            store
+        };
+        let values = |key: &str, text| SecretValues::from([(key.to_owned(), value(text))]);
+        let [mut cluster, mut addons, mut twin] = [store(), store(), store()];
+        cluster.write(&values("a", "1")).unwrap();
+        addons.write(&values("b", "2")).unwrap();
+        let refused = |written: Result<()>| has_changed(&written.unwrap_err());
+        assert!(refused(twin.write(&values("a", "3"))));
+        assert_eq!(**twin.read().unwrap()["a"], *b"1");
+        twin.write(&values("a", "3")).unwrap();
+        assert!(refused(cluster.write(&[("a".to_owned(), None)].into())));
+        addons.write(&values("b", "4")).unwrap();
+        let both = ["a", "b"].map(|key| store().read().unwrap()[key].to_vec());
+        assert_eq!(both, [b"3", b"4"]);
+    }
 
     #[test]
     fn a_save_keeps_what_is_not_its_own() {

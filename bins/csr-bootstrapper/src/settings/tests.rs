@@ -144,7 +144,6 @@ fn bootstrap_kubeconfigs_are_files_or_secrets_in_order() {
         ("bootstrap-hub-kubeconfig", true),
         ("hub-kubeconfig-secret", true),
         ("hub-kubeconfig-secret-pending", true),
-        ("hub-kubeconfig-secret-addons", true),
         ("hub-kubeconfig-secret-", false),
         ("", false),
         ("other", false),

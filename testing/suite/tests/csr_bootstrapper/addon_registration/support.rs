@@ -20,7 +20,6 @@ pub(crate) const CUSTOM: &str = "example.com/signer1";
 /// The Secrets of the two.
 pub(crate) const KUBE_CLIENT_SECRET: &str = "addon1-hub-kubeconfig";
 pub(crate) const CUSTOM_SECRET: &str = "addon1-example.com-signer1-client-cert";
-pub(crate) const STORE: &str = "hub-kubeconfig-secret-addons";
 
 /// A cluster that has joined, and a namespace for its add-ons.
 pub(crate) fn stage(name: &str, more: &[&str]) -> (Spoke, Sidecar, String) {
@@ -102,7 +101,7 @@ pub(crate) fn csrs(spoke: &Spoke) -> Vec<Value> {
 
 /// Whether registrations are stored, and no request of theirs.
 pub(crate) fn has_no_request(spoke: &Spoke) -> bool {
-    let stored = spoke.read_secret(STORE);
+    let stored = spoke.stored_for_addons();
     stored.is_some_and(|stored| !stored.keys().any(|key| key.ends_with("tls.key")))
 }
 

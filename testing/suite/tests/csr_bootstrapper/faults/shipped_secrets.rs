@@ -12,9 +12,7 @@ use suite::{
 };
 
 use crate::{
-    addon_registration::support::{
-        ADDON, KUBE_CLIENT, KUBE_CLIENT_SECRET, STORE, certificate, gone,
-    },
+    addon_registration::support::{ADDON, KUBE_CLIENT, KUBE_CLIENT_SECRET, certificate, gone},
     support::beats,
 };
 
@@ -52,10 +50,10 @@ fn shipped_secrets_are_enough_to_join_and_to_register_addons() {
     spoke.hub.set_addon_status(&spoke.cluster, ADDON, &status);
     spoke.hub.approve_next(&spoke.cluster);
     certificate(&spoke.managed, &namespace, KUBE_CLIENT_SECRET, None);
-    assert!(spoke.read_secret(STORE).is_some());
+    assert!(spoke.stored_for_addons().is_some());
     spoke.hub.delete_addon(&spoke.cluster, ADDON);
     gone(&spoke.managed, &namespace, KUBE_CLIENT_SECRET);
-    eventually("nothing is stored", || spoke.read_secret(STORE).is_none());
+    eventually("nothing is stored", || spoke.stored_for_addons().is_none());
     agent.stops_as_asked();
     // What is left of one certificate is used for the next.
     spoke.managed.merge(

@@ -14,7 +14,7 @@ use crate::{
 
 #[track_caller]
 fn store_is_gone(spoke: &Spoke) {
-    eventually("nothing is stored", || spoke.read_secret(STORE).is_none());
+    eventually("nothing is stored", || spoke.stored_for_addons().is_none());
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn addon_credential_stays_until_the_add_on_is_gone() {
     let (spoke, mut agent, namespace, _) = registered("addon-deleting");
     let is_there = || {
         data(&spoke.managed, &namespace, KUBE_CLIENT_SECRET).is_some()
-            && spoke.read_secret(STORE).is_some()
+            && spoke.stored_for_addons().is_some()
     };
     spoke.hub.set_lease_duration(&spoke.cluster, 1);
     spoke.hub.deny(&spoke.cluster);
