@@ -75,9 +75,7 @@ pub(crate) fn bring(
         entry.uid = outcome.uid.clone().or_else(known)?;
         Some(entry)
     });
-    let mut entries = merged(&left, &with_uid.collect::<Vec<_>>());
-    entries.sort();
-    write_record(io, &record, entries)?;
+    write_record(io, &record, merged(&left, &with_uid.collect::<Vec<_>>()))?;
     let wanted: BTreeSet<_> = wanted.iter().map(|entry| entry.identifier()).collect();
     digests.retain(|object, _| wanted.contains(object));
     let conditions = results.into_iter().map(|(_, outcome)| outcome.condition).collect();

@@ -31,7 +31,7 @@ pub(crate) struct Evidence {
 /// The next step of an eviction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Eviction {
-    /// Nothing to do.
+    /// Nothing to do, also while too many works are absent together.
     Keep,
     /// The hub is in doubt: look again soon.
     Doubt,
@@ -44,8 +44,6 @@ pub(crate) enum Eviction {
     /// Read the work itself from the hub.
     Confirm,
     Delete,
-    /// Too many works are absent together.
-    Refuse,
 }
 
 /// Upstream's way to switch eviction off (ocm `unmanaged_appliedmanifestwork_controller.go`): 100 years.
@@ -71,7 +69,7 @@ pub(crate) fn decide(
     match since.checked_add(grace_period) {
         Some(end) if end > now => Eviction::Wait(end),
         None => Eviction::Keep,
-        _ if refusal(evict, evidence.counts, (evidence.doubt, None)).is_some() => Eviction::Refuse,
+        _ if refusal(evict, evidence.counts, (evidence.doubt, None)).is_some() => Eviction::Keep,
         _ if !evidence.is_confirmed => Eviction::Confirm,
         _ => Eviction::Delete,
     }
@@ -133,8 +131,8 @@ mod tests {
         for (gone, known, eviction) in [
             (1, 2, Eviction::Delete),
             (2, 20, Eviction::Delete),
-            (2, 19, Eviction::Refuse),
-            (50, 50, Eviction::Refuse),
+            (2, 19, Eviction::Keep),
+            (50, 50, Eviction::Keep),
         ] {
             assert_eq!(after(absent(gone, known)), eviction, "{gone} of {known}");
         }

@@ -32,9 +32,8 @@ pub(super) struct HubIdentity {
     newest: u64,
     /// Lists of the store that may have gone back, and that were compared.
     rewinds: u64,
-    /// Why it was not compared since.
-    error: Option<String>,
-    checked: Option<Instant>,
+    /// When and why the last comparison failed.
+    failure: Option<(Instant, String)>,
     /// It stays until the process ends: nobody can tell which works come back.
     doubt: Option<&'static str>,
 }
@@ -46,11 +45,11 @@ impl HubIdentity {
 
     /// Whether the hub was compared since its list may have gone back.
     pub(super) fn is_certain(&self) -> bool {
-        self.uid.is_some() && self.error.is_none()
+        self.uid.is_some() && self.failure.is_none()
     }
 
     pub(super) fn error(&self) -> Option<&str> {
-        self.error.as_deref()
+        self.failure.as_ref().map(|(_, error)| &**error)
     }
 
     pub(super) fn saw(&mut self, works: &[Arc<ManifestWork>]) {
@@ -62,16 +61,15 @@ impl HubIdentity {
     /// Reads the identity at first, and again whenever a list may have gone back. A failure is tried again.
     pub(super) fn follow(&mut self, clients: &mut Clients, duty: &WorkDuty, cluster: &str) {
         let rewinds = duty.works.rewinds();
-        let is_early = self.error.is_some()
-            && self.checked.is_some_and(|checked| checked.elapsed() < CHECK_INTERVAL);
+        let is_early = self.failure.as_ref().is_some_and(|(at, _)| at.elapsed() < CHECK_INTERVAL);
         if is_early || self.is_certain() && self.rewinds == rewinds {
             return;
         }
         let checked = self.check(clients, cluster);
-        self.checked = Some(Instant::now());
-        (self.error, self.rewinds) = (checked.err().map(|error| error.to_string()), rewinds);
-        if let Some(error) = &self.error {
-            log::debug!(error:% = error; "the hub's identity cannot be read");
+        self.rewinds = rewinds;
+        self.failure = checked.err().map(|error| (Instant::now(), error.to_string()));
+        if let Some(error) = self.error() {
+            log::debug!(error = error; "the hub's identity cannot be read");
         }
     }
 

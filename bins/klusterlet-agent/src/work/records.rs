@@ -142,7 +142,7 @@ impl WorkController {
                 let wait = end.duration_since(now).unwrap_or_default();
                 return Ok(Instant::now().checked_add(wait));
             }
-            Eviction::Keep | Eviction::Refuse => {}
+            Eviction::Keep => {}
         }
         Ok(None)
     }
