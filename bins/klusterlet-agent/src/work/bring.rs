@@ -3,7 +3,6 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Display,
-    hash::{DefaultHasher, Hash, Hasher},
 };
 
 use apiclient::error::{Error, Result};
@@ -19,7 +18,8 @@ use super::{
     manifest::{Manifest, condition_rules, scrape, strategy},
     merge::Intent,
     objects::{
-        ManifestCondition, ManifestWork, ManifestWorkExecutor, ResourceIdentifier, generation,
+        ManifestCondition, ManifestWork, ManifestWorkExecutor, ResourceIdentifier, digest,
+        generation,
     },
     ownership::goes_with_work,
     prune::prune,
@@ -147,9 +147,7 @@ fn apply_manifest(
         return ApplyAttempt { applied: Some(side.map(drop).map_err(ApplyError::Failed)), object };
     }
     let strategy = strategy(configs, &object);
-    let mut hasher = DefaultHasher::new();
-    (manifest.digest, &strategy).hash(&mut hasher);
-    let digest = hasher.finish();
+    let digest = digest((manifest.digest, &strategy));
     let is_same = digests.get(&object).map_or_else(
         || conditions::was_applied(known, generation(&work.metadata)),
         |known| *known == digest,

@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeMap,
-    hash::{DefaultHasher, Hash, Hasher},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -17,7 +16,7 @@ use super::{
     clients::Clients,
     duty::WorkDuty,
     hub_identity::HubIdentity,
-    objects::{MANIFEST_WORKS, ManifestWork},
+    objects::{MANIFEST_WORKS, ManifestWork, digest},
     reconcile::reconcile,
     record::WorkAgent,
     report::Progress,
@@ -142,14 +141,11 @@ impl WorkController {
 
     /// What a pass depends on besides the status; of a work that is being deleted also whether its record is gone.
     fn fingerprint(&self, work: &ManifestWork) -> u64 {
-        let mut hasher = DefaultHasher::new();
         let metadata = &work.metadata;
-        (&metadata.uid, metadata.generation, &metadata.deletion_timestamp).hash(&mut hasher);
-        (&metadata.labels, &metadata.finalizers).hash(&mut hasher);
+        let spec = (&metadata.uid, metadata.generation, &metadata.deletion_timestamp);
         let record = format!("{}-{}", self.agent.hub_hash, work.name());
         let is_gone = work.is_deleting() && self.duty.records.get(&record) == Lookup::Absent;
-        (work.is_complete(), is_gone).hash(&mut hasher);
-        hasher.finish()
+        digest((spec, &metadata.labels, &metadata.finalizers, work.is_complete(), is_gone))
     }
 
     fn pass_work(&mut self, name: &str) {

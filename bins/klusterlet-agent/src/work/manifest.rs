@@ -1,7 +1,5 @@
 //! Manifests of a work: what each is about, and how the work wants it applied.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
-
 use apiclient::{api::null_as_default, discovery::ApiResource};
 use serde::Deserialize;
 
@@ -9,7 +7,7 @@ use super::{
     io::WorkIo,
     objects::{
         ConditionRule, FeedbackRule, ManifestConfigOption, ManifestResourceMeta,
-        ResourceIdentifier, ServerSideApplyConfig,
+        ResourceIdentifier, ServerSideApplyConfig, digest,
     },
     watches::Scrape,
 };
@@ -84,9 +82,7 @@ impl Manifest {
         if kind.is_ok() && meta.name.is_empty() {
             kind = Err("the manifest has no name".to_owned());
         }
-        let mut hasher = DefaultHasher::new();
-        text.hash(&mut hasher);
-        Self { meta, digest: hasher.finish(), kind }
+        Self { meta, digest: digest(text), kind }
     }
 
     pub(crate) fn identifier(&self) -> ResourceIdentifier {

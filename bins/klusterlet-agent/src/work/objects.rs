@@ -1,6 +1,6 @@
 //! ManifestWork (`work.open-cluster-management.io/v1`): the fields that the agent uses.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
 
 use apiclient::{
     api::{ObjectMeta, null_as_default},
@@ -230,9 +230,7 @@ pub(crate) struct ManifestResourceMeta {
 impl ManifestResourceMeta {
     /// Whether both are about one object, whatever its place among the manifests.
     pub(crate) fn has_object_of(&self, other: &Self) -> bool {
-        let Self { ordinal: _, group, version, kind, resource, name, namespace } = self;
-        (group, version, kind) == (&other.group, &other.version, &other.kind)
-            && (resource, name, namespace) == (&other.resource, &other.name, &other.namespace)
+        *self == Self { ordinal: self.ordinal, ..other.clone() }
     }
 }
 
@@ -260,7 +258,7 @@ impl ManifestWork {
         let trees = (&self.metadata, &self.status, delete_option, manifest_configs);
         let trees = serde_json::to_string(&trees).map_or(0, |text| TREE_FACTOR * text.len());
         self.length = trees + manifests.sum::<usize>();
-        self.status_digest = self.status.digest();
+        self.status_digest = digest(&self.status);
         self
     }
 
@@ -273,12 +271,9 @@ impl ManifestWork {
     }
 }
 
-impl ManifestWorkStatus {
-    pub(crate) fn digest(&self) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        self.hash(&mut hasher);
-        hasher.finish()
-    }
+/// A hash, to compare with others of this process.
+pub(crate) fn digest(value: impl Hash) -> u64 {
+    BuildHasherDefault::<DefaultHasher>::new().hash_one(value)
 }
 
 /// The uid of an object.

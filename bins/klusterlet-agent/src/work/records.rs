@@ -1,7 +1,6 @@
 //! Passes over AppliedManifestWorks: those that are being deleted, and those whose work is absent.
 
 use std::{
-    hash::{DefaultHasher, Hash, Hasher},
     sync::Arc,
     time::{Duration, Instant, SystemTime},
 };
@@ -18,7 +17,7 @@ use super::{
     controller::{Pass, RECORD_PREFIX, WorkController},
     eviction::{self, Eviction, Evidence},
     io::{Side, WorkEvent, WorkIo},
-    objects::{MANIFEST_WORKS, ManifestWork, finalizers},
+    objects::{MANIFEST_WORKS, ManifestWork, digest, finalizers},
     reconcile::finalize,
     record::{delete_record, set_eviction_start},
     report::Progress,
@@ -56,10 +55,8 @@ impl WorkController {
             }
             let name = record.metadata.name.as_deref().unwrap_or_default();
             let key = format!("{RECORD_PREFIX}{name}");
-            let mut hasher = DefaultHasher::new();
             let version = &record.metadata.resource_version;
-            (version, is_absent, counts, self.hub.doubt()).hash(&mut hasher);
-            if self.is_due(&key, hasher.finish()) {
+            if self.is_due(&key, digest((version, is_absent, counts, self.hub.doubt()))) {
                 self.pass_record(record, &key, is_absent, counts);
             }
         }

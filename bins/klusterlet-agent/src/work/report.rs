@@ -13,7 +13,7 @@ use super::{
     merge::difference,
     objects::{
         MANIFEST_WORKS, ManifestCondition, ManifestWork, ManifestWorkStatus, WORK_FINALIZER,
-        finalizers, generation,
+        digest, finalizers, generation,
     },
 };
 
@@ -81,7 +81,7 @@ pub(crate) fn report(
     condition_rules::set_work(&mut status.conditions, &manifests, at);
     status.resource_status.manifests = manifests;
     let (before, after) = (applied(&work.status), applied(&status));
-    let digest = write_status(io, work, &status)?;
+    let written = write_status(io, work, &status)?;
     match after {
         after if after == before => {}
         Some("True") => io.tell(work, &WorkEvent::Applied),
@@ -93,7 +93,7 @@ pub(crate) fn report(
             io.tell(work, &WorkEvent::ApplyFailed(message));
         }
     }
-    Ok(digest)
+    Ok(written)
 }
 
 /// The status of condition Applied.
@@ -128,7 +128,7 @@ pub(crate) fn write_status(
     let patch = guarded_by(&work.metadata, json!({"status": patch}));
     let mut answer = io.patch(Side::Hub, &work_target(work).status(), &patch)?;
     let written: Option<ManifestWorkStatus> = parse(answer["status"].take());
-    Ok(written.unwrap_or_default().digest())
+    Ok(digest(written.unwrap_or_default()))
 }
 
 pub(crate) fn add_finalizer(io: &mut dyn WorkIo, work: &ManifestWork) -> Result<Progress> {

@@ -3,7 +3,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    hash::{BuildHasher, BuildHasherDefault, DefaultHasher},
     ops::ControlFlow,
     sync::{Arc, Mutex},
     time::Instant,
@@ -20,7 +19,7 @@ use apiclient::{
 };
 use serde_json::Value;
 
-use super::objects::{Kind, ResourceIdentifier, group_resource};
+use super::objects::{Kind, ResourceIdentifier, digest, group_resource};
 
 /// How soon a change of an object's status has to be reported, for which its work has rules.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -315,9 +314,8 @@ impl Seen {
             generation => generation,
         };
         let fields = ["uid", "labels", "annotations", "ownerReferences", "deletionTimestamp"];
-        let hasher = BuildHasherDefault::<DefaultHasher>::new();
-        let desired = hasher.hash_one((generation, fields.map(|field| &metadata[field])));
-        Self { desired, version: hasher.hash_one(version) }
+        let desired = digest((generation, fields.map(|field| &metadata[field])));
+        Self { desired, version: digest(version) }
     }
 }
 
