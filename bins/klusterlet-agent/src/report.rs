@@ -91,7 +91,7 @@ impl Duty for WorkDuty {
         ] {
             if !is_complete {
                 let why = error.map_or_else(String::new, |error| format!(": {error}"));
-                return Err(format!("the {what} have not been read yet{why}"));
+                return Err(format!("the {what} have not all been read{why}"));
             }
         }
         Ok(())
