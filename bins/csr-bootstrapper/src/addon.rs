@@ -19,7 +19,7 @@ use self::{
     status::AddOnReporter,
 };
 use crate::{
-    agent::Agent, certificate::io::RequestStore, managedcluster::accepted, pacing::NextAttempt,
+    agent::Agent, certificate::io::RequestStore, managedcluster::accepted, pacing::Pace,
     session::HubSession,
 };
 
@@ -59,7 +59,7 @@ fn run(agent: &Agent, hosted: bool) {
             session: &session,
             hosted,
             registrations: &mut registrations,
-            store_due: NextAttempt::default(),
+            store_due: Pace::default(),
             secrets: BTreeMap::new(),
             reporters: BTreeMap::new(),
         };
@@ -72,7 +72,7 @@ struct AddOnController<'a> {
     session: &'a HubSession,
     hosted: bool,
     registrations: &'a mut RequestStore,
-    store_due: NextAttempt,
+    store_due: Pace,
     secrets: BTreeMap<RegistrationSecret, SecretController>,
     /// By the name and the namespace of the add-on.
     reporters: BTreeMap<(String, String), AddOnReporter>,

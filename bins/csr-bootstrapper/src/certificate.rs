@@ -33,7 +33,7 @@ use self::{
 use crate::{
     clocks::{self, Clocks},
     conditions::Condition,
-    pacing::{MAX_BACKOFF, Pacing, REST_REFUSED, REST_SHORT},
+    pacing::{CredentialPace, MAX_BACKOFF, REST_REFUSED, REST_SHORT},
 };
 
 const HALTED: &str = "ClientCertificateCreationHalted";
@@ -68,7 +68,7 @@ pub(crate) struct Certificate {
     waiting: Option<Waiting>,
     /// The last certificate of this process, and the end of its least use.
     obtained: Option<(Vec<u8>, Instant)>,
-    pacing: Pacing,
+    pace: CredentialPace,
     /// Condition ClusterCertificateRotated, once there has been a rotation.
     pub(crate) rotated: Option<Condition>,
 }
@@ -136,7 +136,7 @@ impl Certificate {
         }
         (self.counted, self.posted) = (false, false);
         if known.is_none_or(|known| known.hub != requester.hub) {
-            self.pacing.end_rest();
+            self.pace.end_rest();
         }
     }
 
@@ -158,11 +158,11 @@ impl Certificate {
 
     fn repair(&mut self, context: &mut CertificateContext<'_>) -> Result<Instant> {
         let CertificateContext { now, secret, .. } = *context;
-        if let Some(until) = self.pacing.next_write(now) {
+        if let Some(until) = self.pace.next_write(now) {
             return Ok(until);
         }
         context.io.save(None)?;
-        self.pacing.wrote(false, now);
+        self.pace.wrote(false, now);
         let message = format!("repaired the kubeconfig and the names in {secret}");
         context.io.notify(Info, REPAIRED, message);
         Ok(now)
@@ -177,7 +177,7 @@ impl Certificate {
     ) -> Result<Instant> {
         let CertificateContext { now, template, agent, requester, .. } = *context;
         let Some(requester) = requester else { return Ok(now + MAX_BACKOFF) };
-        if let Some(until) = self.pacing.resting(now) {
+        if let Some(until) = self.pace.resting(now) {
             return Ok(until);
         }
         // A key in use gets no other certificate.
@@ -201,7 +201,7 @@ impl Certificate {
     fn end(&mut self, name: &str, failure: &CsrFailure, context: &mut CertificateContext<'_>) {
         (self.ended, self.waiting) = (true, None);
         let first = if failure.is_refusal() { REST_REFUSED } else { REST_SHORT };
-        let rest = self.pacing.ended(first, context.now, context.random);
+        let rest = self.pace.ended(first, context.now, context.random);
         let sentence = format!("CSR {name} {}", failure.sentence);
         let message = format!("Failed to rotated client certificate {sentence}");
         self.rotated = Some(Condition::not_rotated(message));
@@ -211,7 +211,7 @@ impl Certificate {
 
     /// Makes a request and stores it, unless the hub has too many.
     fn begin(&mut self, why: &NeedReason, context: &mut CertificateContext<'_>) -> Result<Instant> {
-        if let Some(until) = self.pacing.next_write(context.now) {
+        if let Some(until) = self.pace.next_write(context.now) {
             return Ok(until);
         }
         // The hub may have more of them when the request could not be stored.
@@ -242,7 +242,7 @@ impl Certificate {
             self.rotated = halted;
         }
         let until = context.now + HALT;
-        self.pacing.halted(until);
+        self.pace.halted(until);
         Ok(until)
     }
 
@@ -255,7 +255,7 @@ impl Certificate {
         let (name, now, approve) = (&request.name, context.now, context.approve(&request.name));
         self.waiting = None;
         if mem::take(&mut self.posted) {
-            let rest = self.pacing.ended(REST_SHORT, now, context.random);
+            let rest = self.pace.ended(REST_SHORT, now, context.random);
             let what = "is gone from the hub without an answer; posting it again";
             let message = format!("CSR {name} {what} in {} s", rest.as_secs());
             context.io.notify(Warn, GONE, message);
@@ -268,7 +268,7 @@ impl Certificate {
                 context.io.notify(Info, CREATED, message);
                 Ok(now)
             }
-            Err(Error::AlreadyExists(_)) => Ok(now + REST_SHORT),
+            Err(Error::AlreadyExists(_)) => Ok(now + REST_SHORT.0),
             Err(error) => {
                 self.not_created(&error);
                 Err(error)
@@ -312,14 +312,14 @@ impl Certificate {
         context: &mut CertificateContext<'_>,
     ) -> Result<Instant> {
         let CertificateContext { now, validation, secret, .. } = *context;
-        if let Some(until) = self.pacing.next_write(now) {
+        if let Some(until) = self.pace.next_write(now) {
             return Ok(until);
         }
         context.io.save(Some((pem, request)))?;
         // An old certificate that somebody restores is due too.
         let current = validation.as_ref().ok().map(|usable| &usable.identity.certificate);
         let is_last = self.obtained.as_ref().is_none_or(|(last, _)| Some(last) == current);
-        self.pacing.saved(why.is_regular() && is_last, now);
+        self.pace.saved(why.is_regular() && is_last, now);
         let used = clocks::least_use(pem, &context.io.clocks());
         self.obtained = Some((pem.to_vec(), now + used));
         (self.posted, self.waiting) = (false, None);
@@ -347,14 +347,14 @@ mod tests {
         let (here, there) = (hub(), Hub { server: "https://other.example".into(), ..hub() });
         let (mut certificate, now) = (Certificate::default(), Instant::now());
         certificate.see_requester(Some(&Requester { is_agent: true, hub: here.clone() }));
-        certificate.pacing.ended(MAX_BACKOFF, now, 0.0);
+        certificate.pace.ended(REST_REFUSED, now, 0.0);
         for (is_agent, hub, rests) in
             [(false, here.clone(), true), (true, here, true), (true, there, false)]
         {
             certificate.posted = true;
             certificate.see_requester(Some(&Requester { is_agent, hub }));
             assert_eq!(
-                (certificate.pacing.resting(now).is_some(), certificate.posted),
+                (certificate.pace.resting(now).is_some(), certificate.posted),
                 (rests, false)
             );
         }

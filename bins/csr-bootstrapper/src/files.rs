@@ -9,13 +9,13 @@ use kubeconfig::secret;
 use log::Level;
 use serde_json::Value;
 
-use crate::{agent::Agent, pacing::WritePace};
+use crate::{agent::Agent, pacing::Pace};
 
 /// Keeps the files like the Secret until the end of the process. Without the Secret the files stay.
 pub(crate) fn keep(agent: &Agent) {
     let Some(path) = agent.settings.hub_directory.clone() else { return };
     let publisher = Publisher { path, modes: Modes::default() };
-    let mut pace = WritePace::default();
+    let mut pace = Pace::default();
     let mut resync = Instant::now();
     controller::run(&agent.stop, || {
         let now = Instant::now();
@@ -32,7 +32,7 @@ pub(crate) fn keep(agent: &Agent) {
                 resync = now + RESYNC_INTERVAL;
             }
             Err(error) => {
-                let (level, path) = (pace.failed(&error, now), publisher.path.display());
+                let (level, path) = (pace.failed(&error, now).level(), publisher.path.display());
                 log_object!(
                     level, agent.credential(), path:% = path, error:% = error;
                     "the files are not written"

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use crate::{
     agent::Agent,
     conditions::{Condition, changed},
-    pacing::WritePace,
+    pacing::Pace,
     session::{HubSession, MAX_NAMESPACES},
     sha256,
 };
@@ -47,7 +47,7 @@ pub(crate) struct ManagedNamespaces<'a> {
     agent: &'a Agent,
     session: &'a HubSession,
     label: String,
-    paces: BTreeMap<String, WritePace>,
+    paces: BTreeMap<String, Pace>,
     failures: BTreeMap<String, String>,
 }
 
@@ -96,7 +96,7 @@ impl<'a> ManagedNamespaces<'a> {
                 log_object!(Level::Info, target; "the namespace is {what} by the hub");
             }
             Err(error) => {
-                let level = pace.failed(&error, Instant::now());
+                let level = pace.failed(&error, Instant::now()).level();
                 log_object!(level, target, error:% = error; "a namespace of the hub cannot be labelled");
                 self.failures.insert(name.clone(), format!("Failed to apply namespace: {error}"));
             }

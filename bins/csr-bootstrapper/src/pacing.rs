@@ -1,5 +1,5 @@
-//! Paces. A certificate has rests after a request that ended, and a time between two writes of its Secret; a status has
-//! a time between two writes. Any other attempt is due when its success says, or with back-off after a failure.
+//! Paces. Any attempt is due when its success says, or with back-off after a failure, and a write some time after the
+//! last one. A credential has rests after requests that ended too, and a time between two writes of its Secret.
 
 use std::time::{Duration, Instant};
 
@@ -8,26 +8,29 @@ use apiclient::{
     error::{Error, Result},
     resource::Target,
 };
-use log::Level;
+
+/// A first rest, and the longest one: each end in a row doubles it.
+pub(crate) type Rest = (Duration, Duration);
 
 /// After Denied or Failed: a human or a policy said no, which time alone seldom changes.
-pub(crate) const REST_REFUSED: Duration = Duration::from_secs(300);
-/// After any other end.
-pub(crate) const REST_SHORT: Duration = Duration::from_secs(2);
+pub(crate) const REST_REFUSED: Rest = (Duration::from_secs(300), MAX_BACKOFF);
+/// After any other end of a request.
+pub(crate) const REST_SHORT: Rest = (Duration::from_secs(2), MAX_BACKOFF);
 pub(crate) const MAX_BACKOFF: Duration = Duration::from_secs(3600);
 /// Between two writes of the Secret; it doubles each time that somebody undoes a write.
 const WRITE_INTERVAL: Duration = Duration::from_secs(2);
-/// The default's longest wait. Short: the namespace of an add-on comes with the add-on's other objects.
-const DEFAULT_BACKOFF: Duration = Duration::from_secs(15);
+/// The default's longest wait after a failure. Short: the namespace of an add-on comes with its other objects.
+const DEFAULT_BACKOFF: Duration = Duration::from_secs(30);
+/// The longest wait that a server can ask for.
+const MAX_PAUSE: Duration = Duration::from_secs(60);
 /// The shortest time between two writes of a status; it doubles after each write that did not settle the matter, so
 /// that another writer's disagreement causes no loop.
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
 /// The longest of these times: what a status says is at most this old.
 const MAX_INTERVAL: Duration = Duration::from_secs(10);
-const WRITE_BACKOFF: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Pacing {
+pub(crate) struct CredentialPace {
     /// Requests in a row that ended without a certificate.
     ends: u32,
     /// Nothing is requested until then.
@@ -37,7 +40,7 @@ pub(crate) struct Pacing {
     repeats: u32,
 }
 
-impl Pacing {
+impl CredentialPace {
     /// The end of the rest, if it lasts.
     pub(crate) fn resting(&self, now: Instant) -> Option<Instant> {
         self.rest.filter(|until| now < *until)
@@ -51,8 +54,9 @@ impl Pacing {
 
     /// A request ended: a rest follows, twice as long after each end in a row. Returns for how long; `random` is
     /// uniform in [0, 1).
-    pub(crate) fn ended(&mut self, first: Duration, now: Instant, random: f64) -> Duration {
-        let rest = first.saturating_mul(1 << self.ends.min(11)).min(MAX_BACKOFF);
+    pub(crate) fn ended(&mut self, rest: Rest, now: Instant, random: f64) -> Duration {
+        let (first, longest) = rest;
+        let rest = first.saturating_mul(1 << self.ends.min(11)).min(longest);
         // Jitter: a fleet that was denied together must not retry together.
         let rest = rest + rest.mul_f64(random / 4.0);
         self.ends = self.ends.saturating_add(1);
@@ -84,25 +88,53 @@ impl Pacing {
     }
 }
 
-/// When something is due again.
-pub(crate) struct NextAttempt {
+/// When something is due: an attempt, or a write that settles a matter.
+pub(crate) struct Pace {
     pub(crate) at: Instant,
+    /// The least time until the write after the next one.
+    interval: Duration,
     errors: Backoff,
 }
 
-impl Default for NextAttempt {
+impl Default for Pace {
     fn default() -> Self {
-        Self::new(Backoff::new(DEFAULT_BACKOFF))
+        Self::new(Backoff::new(DEFAULT_BACKOFF).honoring(MAX_PAUSE))
     }
 }
 
-impl NextAttempt {
+impl Pace {
     pub(crate) fn new(errors: Backoff) -> Self {
-        Self { at: Instant::now(), errors }
+        Self { at: Instant::now(), interval: MIN_INTERVAL, errors }
     }
 
     pub(crate) fn is_failing(&self) -> bool {
         self.errors.failures() > 0
+    }
+
+    /// When a write may be made; `None` if none is needed, which settles the matter.
+    pub(crate) fn due(&mut self, is_needed: bool, now: Instant) -> Option<Instant> {
+        if !is_needed && now >= self.at {
+            self.interval = MIN_INTERVAL;
+        }
+        is_needed.then_some(self.at)
+    }
+
+    /// Records a write that arrived; returns the failures before it.
+    pub(crate) fn wrote(&mut self, now: Instant) -> u32 {
+        self.at = now + self.interval;
+        self.interval = (self.interval * 2).min(MAX_INTERVAL);
+        self.errors.succeeded()
+    }
+
+    /// Records a failure. Conflicts are routine: the watch brings the other write, and a lagging one must not lengthen
+    /// the wait.
+    pub(crate) fn failed(&mut self, error: &Error, now: Instant) -> Retry {
+        let mut retry = self.errors.failed(error, now, fastrand::f64());
+        if matches!(error, Error::Conflict(_) | Error::AlreadyExists(_)) {
+            retry = Retry { wait: retry.wait.min(MAX_INTERVAL), should_log: false };
+        }
+        self.at = now + retry.wait;
+        retry
     }
 
     /// Takes the result of an attempt, and logs a failure as `what` about `target`; returns when the next one is due.
@@ -112,86 +144,36 @@ impl NextAttempt {
         target: &Target<'_>,
         what: &str,
     ) -> Instant {
-        self.at = match result {
+        match result {
             Ok(at) => {
                 self.errors.succeeded();
-                at
+                self.at = at;
             }
-            Err(error) => {
-                let now = Instant::now();
-                let retry = self.errors.failed(&error, now, fastrand::f64());
-                let is_routine = matches!(error, Error::Conflict(_) | Error::AlreadyExists(_));
-                let should_log = retry.should_log && !is_routine;
-                Retry { should_log, ..retry }.log("", target, &error, what);
-                now + retry.wait
-            }
-        };
+            Err(error) => self.failed(&error, Instant::now()).log("", target, &error, what),
+        }
         self.at
-    }
-}
-
-/// The pace of the writes of one status.
-pub(crate) struct WritePace {
-    not_before: Instant,
-    interval: Duration,
-    backoff: Backoff,
-}
-
-impl WritePace {
-    /// When a write may be made; `None` if none is needed, which settles the matter.
-    pub(crate) fn due(&mut self, is_needed: bool, now: Instant) -> Option<Instant> {
-        if !is_needed && now >= self.not_before {
-            self.interval = MIN_INTERVAL;
-        }
-        is_needed.then_some(self.not_before)
-    }
-
-    /// Records a write that arrived; returns the failures before it.
-    pub(crate) fn wrote(&mut self, now: Instant) -> u32 {
-        self.step(now);
-        self.backoff.succeeded()
-    }
-
-    /// Records a failed write; returns the level to log it at. After a conflict the watch brings the other write, and
-    /// the next attempt keeps the pace of writes: a lagging watch must not lengthen the wait.
-    pub(crate) fn failed(&mut self, error: &Error, now: Instant) -> Level {
-        if matches!(error, Error::Conflict(_)) {
-            self.step(now);
-            return Level::Debug;
-        }
-        let retry = self.backoff.failed(error, now, fastrand::f64());
-        self.not_before = now + retry.wait;
-        retry.level()
-    }
-
-    fn step(&mut self, now: Instant) {
-        self.not_before = now + self.interval;
-        self.interval = (self.interval * 2).min(MAX_INTERVAL);
-    }
-}
-
-impl Default for WritePace {
-    fn default() -> Self {
-        let backoff = Backoff::new(WRITE_BACKOFF);
-        Self { not_before: Instant::now(), interval: MIN_INTERVAL, backoff }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use log::Level;
+
     use super::*;
 
     #[test]
     fn rests_double_until_a_certificate_or_another_hub() {
-        let (now, mut pacing) = (Instant::now(), Pacing::default());
-        let rest = |pacing: &mut Pacing, first, random| pacing.ended(first, now, random).as_secs();
+        let (now, mut pacing) = (Instant::now(), CredentialPace::default());
+        let rest =
+            |pacing: &mut CredentialPace, rest, random| pacing.ended(rest, now, random).as_secs();
         let rests = [0.0, 0.0, 0.5].map(|random| rest(&mut pacing, REST_REFUSED, random));
         assert_eq!(rests, [300, 600, 1350]);
         assert_eq!(pacing.resting(now), Some(now + Duration::from_secs(1350)));
         assert_eq!(pacing.resting(now + Duration::from_secs(1350)), None);
-        for end in
-            [|it: &mut Pacing| it.end_rest(), |it: &mut Pacing| it.saved(true, it.rest.unwrap())]
-        {
+        for end in [
+            |it: &mut CredentialPace| it.end_rest(),
+            |it: &mut CredentialPace| it.saved(true, it.rest.unwrap()),
+        ] {
             end(&mut pacing);
             assert_eq!(pacing.resting(now), None);
             assert_eq!(rest(&mut pacing, REST_SHORT, 0.0), 2);
@@ -202,7 +184,7 @@ mod tests {
 
     #[test]
     fn writes_that_somebody_undoes_become_rare() {
-        let (start, mut pacing) = (Instant::now(), Pacing::default());
+        let (start, mut pacing) = (Instant::now(), CredentialPace::default());
         assert_eq!(pacing.next_write(start), None);
         let mut wrote = |regular| {
             pacing.wrote(regular, start);
@@ -216,41 +198,41 @@ mod tests {
 
     #[test]
     fn disputed_status_is_written_every_10_s_at_most() {
-        let (mut pace, mut now) = (WritePace::default(), Instant::now());
+        let (mut pace, mut now) = (Pace::default(), Instant::now());
         let mut gaps = Vec::new();
         for _ in 0..8 {
             pace.due(true, now);
             pace.wrote(now);
-            gaps.push((pace.not_before - now).as_secs());
-            now = pace.not_before;
+            gaps.push((pace.at - now).as_secs());
+            now = pace.at;
         }
         assert_eq!(gaps, [1, 2, 4, 8, 10, 10, 10, 10]);
         pace.due(false, now - Duration::from_secs(1));
         pace.wrote(now);
-        assert_eq!(pace.not_before, now + MAX_INTERVAL, "the echo alone settles nothing");
-        now = pace.not_before;
+        assert_eq!(pace.at, now + MAX_INTERVAL, "the echo alone settles nothing");
+        now = pace.at;
         pace.due(false, now);
         pace.wrote(now);
-        assert_eq!(pace.not_before, now + MIN_INTERVAL);
+        assert_eq!(pace.at, now + MIN_INTERVAL);
     }
 
     #[test]
     fn failed_write_backs_off_and_is_logged_once() {
-        let (mut pace, now) = (WritePace::default(), Instant::now());
+        let (mut pace, now) = (Pace::default(), Instant::now());
         let refused = Error::Forbidden("no".into());
-        assert_eq!([0; 2].map(|_| pace.failed(&refused, now)), [Level::Warn, Level::Debug]);
-        assert!(pace.not_before <= now + Duration::from_secs(2));
+        assert_eq!([0; 2].map(|_| pace.failed(&refused, now).level()), [Level::Warn, Level::Debug]);
+        assert!(pace.at <= now + Duration::from_secs(2));
         assert_eq!(pace.wrote(now), 2);
-        assert_eq!(pace.failed(&Error::Conflict("other".into()), now), Level::Debug);
+        assert_eq!(pace.failed(&Error::Conflict("other".into()), now).level(), Level::Debug);
     }
 
     #[test]
     fn conflicts_do_not_delay_the_write_that_follows_them() {
-        let (mut pace, mut now) = (WritePace::default(), Instant::now());
+        let (mut pace, mut now) = (Pace::default(), Instant::now());
         for _ in 0..20 {
             pace.failed(&Error::Conflict("other".into()), now);
-            assert!(pace.not_before <= now + MAX_INTERVAL);
-            now = pace.not_before;
+            assert!(pace.at <= now + MAX_INTERVAL);
+            now = pace.at;
         }
     }
 }

@@ -26,7 +26,7 @@ use crate::{
     clocks::Clocks,
     conditions::{Condition, TypedCondition},
     identity::{CLUSTER_NAME, said},
-    pacing::NextAttempt,
+    pacing::Pace,
 };
 
 /// Types of the conditions about a credential (ocm `pkg/registration/register/csr/csr.go`, `register/token/token.go`).
@@ -44,7 +44,7 @@ pub(super) struct SecretController {
     /// What is ours of the Secret as it was last read, if it existed: kept only while a request waits.
     secret: Option<Value>,
     conflict: Option<String>,
-    due: NextAttempt,
+    due: Pace,
 }
 
 impl SecretController {

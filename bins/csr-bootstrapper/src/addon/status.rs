@@ -24,7 +24,7 @@ use crate::{
     agent::Agent,
     certificate::csr::KUBE_API_SERVER_CLIENT,
     conditions::{Condition, TypedCondition, changed, patch_status},
-    pacing::{NextAttempt, WritePace},
+    pacing::Pace,
     session::HubSession,
     settings::KubeClientDriver,
 };
@@ -88,10 +88,10 @@ impl AddOnStatus {
 pub(super) struct AddOnReporter {
     /// The condition by the Lease as it was last read.
     available: Option<Condition>,
-    lease: NextAttempt,
+    lease: Pace,
     /// The last status, the version of the add-on that was known then, and the version that has the status.
     reported: Option<(AddOnStatus, [String; 2])>,
-    pace: WritePace,
+    pace: Pace,
 }
 
 impl AddOnReporter {
@@ -145,8 +145,8 @@ impl AddOnReporter {
                 self.pace.wrote(now);
             }
             Err(error) => {
-                let level = self.pace.failed(&error, now);
-                log_object!(level, target, error:% = error; "the status of an add-on is not reported");
+                let retry = self.pace.failed(&error, now);
+                retry.log("", &target, &error, "the status of an add-on is not reported");
             }
         }
         now

@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use apiclient::{
-    backoff::Backoff,
     error::{Error, Result},
     log_object,
     resource::{Resource, Target},
@@ -21,7 +20,7 @@ use crate::{
     clocks::Clocks,
     conditions::Condition,
     identity::{CLUSTER_NAME, said},
-    pacing::Pacing,
+    pacing::{CredentialPace, Rest},
 };
 
 static SERVICE_ACCOUNTS: Resource = Resource::v1("", "serviceaccounts", "ServiceAccount");
@@ -30,8 +29,8 @@ const END_OF_TIME: u64 = 253_402_300_799;
 /// A token is used until this part of its lifetime is left (ocm
 /// `pkg/registration/register/token/token_validation.go`, RefreshThreshold).
 const LEAST_LEFT: u32 = 5;
-/// The longest wait after answers that were lost: each may have been a token's, which is valid for a year.
-const MAX_LOST_WAIT: Duration = Duration::from_secs(300);
+/// After an answer that was lost: it may have been a token's, which is valid for a year.
+const REST_LOST: Rest = (Duration::from_secs(1), Duration::from_secs(300));
 const DUE: &str = "has a token that is due for renewal";
 
 /// Claims of a token (a JWT, RFC 7519).
@@ -87,31 +86,15 @@ fn usable(
     if due_in.is_zero() { Err(DUE) } else { Ok((claims, due_in)) }
 }
 
+#[derive(Default)]
 pub(super) struct TokenDriver {
-    pacing: Pacing,
-    /// Answers in a row that were lost.
-    lost: Backoff,
-    /// No token is requested until then.
-    not_before: Option<Instant>,
+    pace: CredentialPace,
     /// Until it is in the Secret: another attempt to save it must not cost another token, each valid for a year.
     unsaved: Option<Zeroizing<Vec<u8>>>,
     /// Half of the last token's life ends then. One that is due before is due by a wrong clock.
     used_until: Option<Instant>,
     /// The condition about the token, once there is something to say.
     pub(super) refreshed: Option<Condition>,
-}
-
-impl Default for TokenDriver {
-    fn default() -> Self {
-        Self {
-            pacing: Pacing::default(),
-            lost: Backoff::new(MAX_LOST_WAIT),
-            not_before: None,
-            unsaved: None,
-            used_until: None,
-            refreshed: None,
-        }
-    }
 }
 
 impl TokenDriver {
@@ -138,8 +121,8 @@ impl TokenDriver {
             }
             Err(why) => Some(why),
         };
-        let rest = self.not_before.filter(|until| why.is_some() && now < *until);
-        if let Some(until) = self.pacing.next_write(now).max(rest) {
+        let rest = self.pace.resting(now).filter(|_| why.is_some());
+        if let Some(until) = self.pace.next_write(now).max(rest) {
             return Ok(until);
         }
         let removed = ["tls.crt", "tls.key"].map(|key| (key.to_owned(), None));
@@ -151,14 +134,13 @@ impl TokenDriver {
                 log_object!(Level::Info, context.name.target(); "requesting a token: {name} {why}");
                 let token = request(lifetime, &account, context);
                 self.unsaved = Some(token.inspect_err(|error| self.not_created(error, now))?);
-                self.lost.succeeded();
             }
             values.insert(TOKEN.to_owned(), self.unsaved.clone());
         }
         context.save(secret, values)?;
         // Nobody has undone the write before, and no clock says so.
         let is_regular = why == Some(DUE) && self.used_until.is_none_or(|until| now >= until);
-        self.pacing.saved(is_regular, now);
+        self.pace.saved(is_regular, now);
         if let Some(token) = self.unsaved.take() {
             let life = TokenClaims::of(&token).map(|claims| claims.life()).unwrap_or_default();
             self.used_until = Some(now + life / 2);
@@ -174,7 +156,7 @@ impl TokenDriver {
             Error::Unauthorized(_) | Error::Forbidden(_) | Error::NotFound(_) | Error::NotServed(_)
         );
         if !is_refused {
-            self.not_before = Some(now + self.lost.failed(error, now, fastrand::f64()).wait);
+            self.pace.ended(REST_LOST, now, fastrand::f64());
         }
         let message = format!("Failed to create token: {error}");
         self.refreshed = Some(Condition::new("False", "TokenCreationFailed", message));

@@ -14,7 +14,7 @@ use super::{
     validate::{self, Need, UsableCredential, Validation},
 };
 use crate::{
-    agent::Agent, bootstrap::BootstrapKubeconfig, identity::AgentNames, pacing::NextAttempt,
+    agent::Agent, bootstrap::BootstrapKubeconfig, identity::AgentNames, pacing::Pace,
     state::CredentialState,
 };
 
@@ -38,7 +38,7 @@ pub(crate) struct CertificateManager<'a> {
     pub(super) introduce_at: Option<Instant>,
     /// The answer of the hub to which the credential has to move.
     pub(super) knows_agent: Option<bool>,
-    due: NextAttempt,
+    due: Pace,
     /// The time for which the hub may refuse the credential before another one is requested.
     patience: Duration,
     /// The reason of the last Event about the need, and its sentence.
@@ -57,7 +57,7 @@ impl<'a> CertificateManager<'a> {
             refusal: None,
             introduce_at: None,
             knows_agent: None,
-            due: NextAttempt::new(Backoff::new(MAX_WAIT).honoring(MAX_PAUSE)),
+            due: Pace::new(Backoff::new(MAX_WAIT).honoring(MAX_PAUSE)),
             patience: REFUSED_AFTER + REFUSED_AFTER.mul_f64(fastrand::f64()),
             announced: None,
         }
@@ -76,7 +76,7 @@ impl<'a> CertificateManager<'a> {
         if self.bootstrap != bootstrap {
             // It may lead to a hub that does not know the cluster.
             (self.bootstrap, self.introduce_at, self.knows_agent) = (bootstrap, None, None);
-            self.certificate.pacing.end_rest();
+            self.certificate.pace.end_rest();
             self.due.at = Instant::now();
         }
         let (secret, hub) = (agent.credential_secret(), self.bootstrap.as_ref().map(|it| &it.hub));

@@ -29,7 +29,7 @@ use crate::{
     claim,
     conditions::{Condition, changed, patch_status},
     managed_namespace::ManagedNamespaces,
-    pacing::WritePace,
+    pacing::Pace,
     session::HubSession,
 };
 
@@ -61,7 +61,7 @@ struct StatusController<'a> {
     session: &'a HubSession,
     probes: Probes,
     accepted: bool,
-    paces: BTreeMap<&'static str, WritePace>,
+    paces: BTreeMap<&'static str, Pace>,
     namespaces: Option<ManagedNamespaces<'a>>,
     /// Custom claims beyond the most that are reported.
     claims_left_out: usize,
@@ -181,7 +181,7 @@ impl<'a> StatusController<'a> {
             Err(error) => {
                 // A hub may grant nothing before it accepts the cluster.
                 let is_early = !self.accepted && matches!(error, Error::Forbidden(_));
-                let level = pace.failed(&error, now);
+                let level = pace.failed(&error, now).level();
                 let level = if is_early { Level::Debug } else { level };
                 log_object!(level, target, error:% = error; "{part} cannot be written");
             }

@@ -62,8 +62,9 @@ fn addon_token_condition_is_upstreams() {
 fn only_answers_that_may_have_been_lost_delay_the_next_request() {
     let (mut driver, now) = (TokenDriver::default(), Instant::now());
     driver.not_created(&Error::Forbidden("no".into()), now);
-    assert_eq!(driver.not_before, None);
+    assert_eq!(driver.pace.resting(now), None);
     (0..20).for_each(|_| driver.not_created(&Error::Unreachable("gone".into()), now));
-    assert!(driver.not_before.is_some_and(|until| now < until && until <= now + MAX_LOST_WAIT));
-    assert_eq!(driver.pacing, Pacing::default(), "nothing was written that somebody undid");
+    let rest = driver.pace.resting(now).unwrap() - now;
+    assert!((REST_LOST.1..=REST_LOST.1.mul_f64(1.25)).contains(&rest), "{rest:?}");
+    assert_eq!(driver.pace.next_write(now), None, "nothing was written that somebody undid");
 }
