@@ -29,16 +29,18 @@ pub struct Stage {
 impl Stage {
     pub fn new() -> Self {
         let stage = Self::without_hub_kubeconfig();
+        let (group, _) = CLUSTER_API.split_once('/').expect("a group");
+        let kind = Resource::custom(group, "v1", "managedclusters", "ManagedCluster", false);
+        stage.hub.register(kind);
         stage.write_hub_kubeconfig();
         stage
     }
 
+    /// The hub serves no ManagedClusters either.
     pub fn without_hub_kubeconfig() -> Self {
         let start = || Server::start(Options::default()).expect("a server");
         let (hub, managed) = (start(), start());
         hub.register(Resource::custom(GROUP, "v1", "manifestworks", "ManifestWork", true));
-        let (group, _) = CLUSTER_API.split_once('/').expect("a group");
-        hub.register(Resource::custom(group, "v1", "managedclusters", "ManagedCluster", false));
         let kind = "AppliedManifestWork";
         managed.register(Resource::custom(GROUP, "v1", "appliedmanifestworks", kind, false));
         hub.create_namespace(CLUSTER);

@@ -247,11 +247,12 @@ fn versions(client: &Client, group: &str) -> Result<Vec<String>> {
 
 /// Whether discovery succeeds without a resource.
 pub(super) fn lacks_resource(client: &Client, resource: &Resource) -> Result<bool> {
-    match read_version(client, &resource.api_version()) {
-        Ok(kinds) => Ok(kinds.iter().all(|served| served.resource.plural != resource.plural)),
-        Err(Error::NotFound(_) | Error::NotServed(_)) => lacks_group(client, &resource.group),
-        Err(error) => Err(error),
+    let version = resource.api_version();
+    if !versions(client, &resource.group)?.contains(&version) {
+        return Ok(true);
     }
+    let kinds = read_version(client, &version)?;
+    Ok(kinds.iter().all(|served| served.resource.plural != resource.plural))
 }
 
 /// Whether the list of all groups lacks one: a 404 alone may come from a gateway.

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use dev_apiserver::Rule;
+use dev_apiserver::{Resource, Rule};
 use serde_json::json;
 use suite::{
     eventually,
@@ -104,6 +104,20 @@ fn managed_cluster_that_cannot_be_read_is_said_to_stop_evictions() {
             .contains("1 of 1 works are absent, the hub's identity cannot be read")
     });
     stage.hub.faults().remove(denied);
+    eventually("evicted", || stage.records().is_empty());
+    agent.terminate();
+}
+
+/// As the hub of OCM's own tests, which has other kinds of that group.
+#[test]
+fn hub_without_managed_clusters_evicts() {
+    let stage = Stage::without_hub_kubeconfig();
+    let group = "cluster.open-cluster-management.io";
+    stage.hub.register(Resource::custom(group, "v1beta1", "placements", "Placement", true));
+    stage.write_hub_kubeconfig();
+    let mut agent = stage.start(&[]);
+    put_works(&stage, 0..1);
+    stage.lose_work("w0");
     eventually("evicted", || stage.records().is_empty());
     agent.terminate();
 }
