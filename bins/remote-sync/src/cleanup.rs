@@ -101,11 +101,7 @@ impl Sweep<'_> {
         let (settings, stop) = (&self.controller.context.settings, &self.controller.stop);
         let found =
             self.cluster.ask(stop, &mut |client| discovery::resolve(client, self.wanted))?;
-        let kind = &found.resource;
-        let all = match settings.mapping.namespace(self.role) {
-            Some(namespace) if found.namespaced => kind.collection(namespace),
-            _ => kind.everywhere(),
-        };
+        let all = discovery::within(&found, settings.mapping.namespace(self.role));
         let mut failed = BTreeMap::new();
         let mut passes = 0..MAX_PASSES;
         loop {

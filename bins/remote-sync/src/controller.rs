@@ -36,7 +36,6 @@ pub(crate) struct Controller {
     pub(crate) local: LocalCluster,
     /// Woken when a cluster may have other credentials, and when the local cluster is connected.
     credentials: Stop,
-    pub(crate) records: Arc<ClusterRecords>,
     pub(crate) documents: Arc<DocumentCache>,
     /// Whether the registry was listed; without one all remotes are known at startup.
     pub(crate) all_known: AtomicBool,
@@ -79,11 +78,10 @@ impl Controller {
         };
         Ok(Arc::new(Self {
             all_known: AtomicBool::new(settings.registry.is_none()),
-            context: Arc::new(SyncContext::new(settings, records.clone())),
+            context: Arc::new(SyncContext::new(settings, records)),
             stop: stop.clone(),
             local,
             credentials,
-            records,
             documents,
             registry_trouble: Mutex::default(),
             remotes: Mutex::default(),
@@ -115,7 +113,8 @@ impl Controller {
     fn add_remote(self: &Arc<Self>, name: &str) -> Result<Arc<RemoteSync>> {
         let (settings, stop) = (&self.context.settings, self.stop.child());
         let readers = vec![stop.clone(), self.stop.clone()];
-        let cluster = connect(settings, &self.records, &self.credentials, name, readers, &stop)?;
+        let records = &self.context.records;
+        let cluster = connect(settings, records, &self.credentials, name, readers, &stop)?;
         let (of, documents) = (cluster.clone(), &self.documents);
         let sides = match &self.local {
             LocalCluster::Target(local) => {

@@ -26,6 +26,7 @@ use crate::{
     connection::{ClusterSession, Connection},
     model::{
         annotations::Uid,
+        discovery,
         key::{self, ObjectKey},
         object::Cached,
     },
@@ -164,8 +165,8 @@ impl<W: Watched> Reflector<W> {
         kind: &ApiResource,
         progress: &mut Progress,
     ) -> Result<()> {
-        let target = target(kind, self.namespace.as_deref(), self.name.as_deref());
-        let selection = Selection::all(target);
+        let all = discovery::within(kind, self.namespace.as_deref());
+        let selection = Selection::all(Target { name: self.name.as_deref(), ..all });
         let (mut watcher, mut result) = (mem::take(&mut progress.watcher), Ok(()));
         watcher.run(&session.client, &selection, &session.stop, &mut |event| {
             match self.step(event, session, kind, progress) {
@@ -307,21 +308,6 @@ impl<W: Watched> Reflector<W> {
             }
         };
         Some((key::of(namespace, name), seen))
-    }
-}
-
-// Functions rather than methods: a reflector is compiled once for each kind of store.
-
-fn target<'a>(
-    kind: &'a ApiResource,
-    namespace: Option<&'a str>,
-    name: Option<&'a str>,
-) -> Target<'a> {
-    match (namespace, name) {
-        (Some(namespace), Some(name)) if kind.namespaced => kind.resource.object(namespace, name),
-        (_, Some(name)) => kind.resource.cluster_object(name),
-        (Some(namespace), None) if kind.namespaced => kind.resource.collection(namespace),
-        _ => kind.resource.everywhere(),
     }
 }
 

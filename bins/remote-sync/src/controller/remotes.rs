@@ -202,7 +202,7 @@ impl Registry {
         };
         for (name, _) in self.members.extract_if(.., |name, (_, uid)| !stays(name, uid)) {
             self.controller.remove(&name);
-            self.controller.records.forget(&name);
+            self.controller.context.records.forget(&name);
             log::info!(remote = name; "remote removed, its objects stay");
         }
     }

@@ -6,7 +6,7 @@ use apiclient::{
     client::Client,
     discovery::{self, ApiResource, versions},
     error::{Error, Result},
-    resource::{valid_label, valid_name},
+    resource::{Target, valid_label, valid_name},
 };
 
 /// A kind as given by `-resource`.
@@ -125,6 +125,14 @@ pub(crate) fn namespaced(client: &Client) -> Result<Vec<ApiResource>> {
     }
     kinds.retain(|kind| kind.namespaced);
     Ok(kinds)
+}
+
+/// All objects of a kind, or those in a namespace.
+pub(crate) fn within<'a>(kind: &'a ApiResource, namespace: Option<&'a str>) -> Target<'a> {
+    match namespace {
+        Some(namespace) if kind.namespaced => kind.resource.collection(namespace),
+        _ => kind.resource.everywhere(),
+    }
 }
 
 fn found_nothing(client: &Client, wanted: &ResourceArg, error: Error) -> Error {
