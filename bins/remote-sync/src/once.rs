@@ -104,7 +104,8 @@ fn left_of(controller: &Controller, remote: &RemoteSync, awaits_orphans: bool) -
         .collect();
     let open = left.is_empty();
     // Before the conditions: an attempt that ends after this has left its own.
-    let (opens, depth) = (kinds.any(|kind| !remote.is_open(kind)), remote.queue.depth());
+    let (opens, depth) =
+        (kinds.any(|kind| remote.open_kinds(kind).is_none()), remote.queue.depth());
     // Pairs that are not in sync, and not held for a person.
     let remains = |condition: &PairCondition| match condition.state {
         PairState::Paused | PairState::Held | PairState::Conflict => {

@@ -21,6 +21,7 @@ use sidecar::{
 };
 
 use crate::{
+    cache::ApiResources,
     connection::Connection,
     controller::Controller,
     model::{
@@ -256,8 +257,9 @@ fn explain_pair(context: &SyncContext, remote: &RemoteSync, key: Pair) -> Option
     if let Some(why) = remote.obstacle(key.kind) {
         return Some(format!("nothing is done: {why}"));
     }
+    let kinds = ApiResources::of(&remote.source, &remote.target, key.kind)?;
     let item = WorkItem { key, urgent: true, large: true, failures: 0 };
-    let pair = PairContext::new(context, remote, &item)?;
+    let pair = PairContext::new(context, remote, &item, kinds);
     // A look at uploaded Secrets is due after every start; it is not worth reporting.
     let observed = Observed { uploads: Vec::new(), ..pair.observe() };
     if observed.source.is_none() && observed.target.is_none() {

@@ -223,19 +223,12 @@ fn new_credentials_are_used_without_a_new_connection() {
         bench.until("used", || session.client.config() == new);
         let Auth::Token(old) = &old.auth else { panic!("no token") };
         bench.server.revoke(old);
+        // What cannot be used changes nothing.
+        bench.connection.offer(Err(Error::BadConfig("half a file".into())));
         bench.wait_for_probes();
         assert_eq!((bench.failures(), bench.session().number), (0, session.number));
     }
     assert!(!session.stop.raised());
-}
-
-#[test]
-fn what_cannot_be_used_changes_nothing_for_what_is_in_use() {
-    let bench = Bench::connected(eager());
-    let session = bench.session();
-    bench.connection.offer(Err(Error::BadConfig("half a file".into())));
-    bench.wait_for_probes();
-    assert_eq!(bench.session().number, session.number);
 }
 
 #[test]

@@ -64,18 +64,17 @@ macro_rules! log_pair {
 pub(crate) use log_pair;
 
 impl<'a> PairContext<'a> {
-    /// `None` while its kind is not found on both sides.
     pub(crate) fn new(
         context: &'a SyncContext,
         remote: &'a RemoteSync,
         item: &'a WorkItem<Pair>,
-    ) -> Option<Self> {
+        kinds: ApiResources,
+    ) -> Self {
         let (id, names, of) = (&item.key, &remote.names, (context, remote, item));
-        let ApiResources { source, target } =
-            ApiResources::of(&remote.source, &remote.target, id.kind)?;
-        let (source, target) = ((&*remote.source, source), (&*remote.target, target));
+        let source = (&*remote.source, kinds.source);
+        let target = (&*remote.target, kinds.target);
         let (namespace, name) = key::split(&id.key);
-        Some(Self {
+        Self {
             context,
             remote,
             id,
@@ -83,7 +82,7 @@ impl<'a> PairContext<'a> {
             target: PairObject::new(of, target, names.target(namespace, name)),
             source_mark: remote.source.cluster.mark(),
             item,
-        })
+        }
     }
 
     pub(crate) fn kind(&self) -> &ResourceArg {

@@ -6,16 +6,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use apiclient::{
-    error::Error,
-    lock::lock,
-    workqueue::{ReconcileResult, WorkItem},
-};
+use apiclient::{error::Error, lock::lock, workqueue::ReconcileResult};
 use log::Level;
 
 use crate::{
     cache::{MAX_PAUSE, RetryClass, backoff, classify},
-    model::key::Pair,
     sync::{
         SyncContext,
         decide::{self, SyncAction},
@@ -40,23 +35,20 @@ const REFUSING_STALE: u32 = 12;
 pub(crate) fn run_worker(context: &SyncContext, remote: &RemoteSync, start_workers: &dyn Fn()) {
     while let Some(item) = remote.queue.get() {
         start_workers();
-        let result = match remote.is_open(item.key.kind) {
-            true => reconcile(context, remote, &item),
-            false => ReconcileResult::Park,
+        let result = match remote.open_kinds(item.key.kind) {
+            Some(kinds) => reconcile(PairContext::new(context, remote, &item, kinds)),
+            None => ReconcileResult::Park,
         };
         remote.queue.done(&item, result);
     }
 }
 
 /// Makes an attempt at a pair; a dry run ends it at its first write.
-fn reconcile(context: &SyncContext, remote: &RemoteSync, item: &WorkItem<Pair>) -> ReconcileResult {
-    let Some(pair) = PairContext::new(context, remote, item) else {
-        return ReconcileResult::Failed(backoff(RetryClass::Transient, item.failures));
-    };
+fn reconcile(pair: PairContext<'_>) -> ReconcileResult {
     if let Some(sentence) = pair.blocked() {
         return blocked(&pair, &sentence);
     }
-    if !item.large && pair.is_large() {
+    if !pair.item.large && pair.is_large() {
         return ReconcileResult::RequeueAsLarge;
     }
     let (rules, attempt) = (pair.rules(), Attempt::default());

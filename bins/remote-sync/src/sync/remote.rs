@@ -115,8 +115,9 @@ impl RemoteSync {
         controllers.collect()
     }
 
-    pub(crate) fn is_open(&self, kind: KindIndex) -> bool {
-        lock(&self.open)[kind].is_some()
+    /// The kind, while its pairs can be reconciled.
+    pub(crate) fn open_kinds(&self, kind: KindIndex) -> Option<ApiResources> {
+        lock(&self.open)[kind].as_ref().map(|(_, kinds)| kinds.clone())
     }
 
     /// Returns whether a pair is in the queue, being processed, or remembered.

@@ -11,11 +11,6 @@ fn marked(mark: Option<CopyOf>, accepted: bool) -> World {
     world
 }
 
-/// The cluster does not show which one it is.
-fn unidentified(world: &mut World) {
-    world.observed.source_cluster = cluster(false, false);
-}
-
 #[test]
 fn a_target_follows_its_own_source_only() {
     let conflict = SyncAction::Done(Some(Reason::OtherSource));
@@ -95,9 +90,9 @@ fn nobodys_copy_is_marked_or_left_alone() {
 
 #[test]
 fn a_cluster_without_identity_keeps_only_its_very_objects() {
-    let world = |cluster, uid| {
-        let mut world = marked(Some(CopyOf { cluster, uid, ..copy() }), false);
-        unidentified(&mut world);
+    let world = |mark, uid| {
+        let mut world = marked(Some(CopyOf { cluster: mark, uid, ..copy() }), false);
+        world.observed.source_cluster = cluster(false, false);
         world
     };
     let unproven = SyncAction::Done(Some(Reason::Unidentified));
@@ -132,7 +127,7 @@ fn a_mark_is_brought_up_to_date_while_the_source_proves_it() {
         assert_eq!(world.target().copy_of.as_ref(), Some(&ours));
     }
     let mut unknown = in_step();
-    unidentified(&mut unknown);
+    unknown.observed.source_cluster = cluster(false, false);
     unknown.target().copy_of = Some(of(0xb0, PLACE));
     assert_eq!(first(&unknown), SyncAction::Done(None), "its cluster is still unknown");
 }
@@ -151,7 +146,7 @@ fn an_orphan_that_is_kept_stays_unchanged() {
 fn an_orphan_of_an_unknown_or_another_cluster_stays() {
     let nothing = SyncAction::Done(None);
     let mut world = orphan();
-    unidentified(&mut world);
+    world.observed.source_cluster = cluster(false, false);
     assert_eq!(first(&world), nothing);
     let mut world = orphan();
     world.target().copy_of = Some(CopyOf { cluster: 0xa5, ..copy() });
