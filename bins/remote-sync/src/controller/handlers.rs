@@ -1,7 +1,7 @@
 //! Event handlers, as client-go has them for its informers: a change of an object enqueues the pairs that it affects,
 //! and a complete list all pairs of its kind.
 
-use std::{fmt::Display, marker::PhantomData, sync::Arc, time::Instant};
+use std::{marker::PhantomData, sync::Arc, time::Instant};
 
 use apiclient::{
     discovery::ApiResource,
@@ -16,9 +16,8 @@ use crate::{
     cache::{
         ClusterSide, SideObject,
         reflector::{Reflector, Watched},
-        store::ObjectStore,
     },
-    connection::{ClusterSession, Connection},
+    connection::ClusterSession,
     controller::Controller,
     model::{
         discovery,
@@ -32,10 +31,8 @@ use crate::{
 #[derive(Clone)]
 struct WatchedCluster {
     controller: Arc<Controller>,
-    remote: Option<Arc<RemoteSync>>,
-    cluster: Arc<Connection>,
-    /// The namespace to watch; `None` for all.
-    namespace: Option<String>,
+    /// A remote's cluster affects the pairs of that alone; `None` for the local one.
+    only: Option<Arc<Vec<Arc<RemoteSync>>>>,
     names: NameMapping,
 }
 
@@ -52,62 +49,50 @@ pub(super) fn watch<T: SideObject>(
     stop: &Stop,
 ) -> Result<()> {
     let settings = &controller.context.settings;
-    let cluster = WatchedCluster::new(controller, remote, side);
+    let mapping = &settings.mapping;
+    let names = remote.map_or_else(|| mapping.common(), |remote| remote.names.clone());
+    let only = remote.map(|remote| Arc::new(vec![remote.clone()]));
+    let all = WatchedCluster { controller: controller.clone(), only, names };
+    let namespace = mapping.namespace(T::ROLE).map(str::to_owned);
     for (kind, store) in side.stores.iter().enumerate() {
-        let watched = KindWatch(cluster.clone(), kind, PhantomData);
-        cluster.follow(store, &settings.resources[kind], None, watched, stop)?;
+        let reflector = Reflector {
+            cluster: side.cluster.clone(),
+            store: store.clone(),
+            kind: settings.resources[kind].to_string(),
+            namespace: namespace.clone(),
+            name: None,
+            supervisor: controller.stop.clone(),
+            watched: KindWatch(all.clone(), kind, PhantomData),
+        };
+        reflector.start(stop)?;
     }
-    // By name, so that no right to others is needed.
-    side.secrets.iter().try_for_each(|(name, store)| {
-        cluster.follow(store, &SECRETS, Some(name), SecretWatch(cluster.clone()), stop)
-    })
+    for (name, store) in &side.secrets {
+        let reflector = Reflector {
+            cluster: side.cluster.clone(),
+            store: store.clone(),
+            kind: SECRETS.to_string(),
+            namespace: namespace.clone(),
+            // By name, so that no right to others is needed.
+            name: Some(name.clone()),
+            supervisor: controller.stop.clone(),
+            watched: SecretWatch(all.clone()),
+        };
+        reflector.start(stop)?;
+    }
+    Ok(())
 }
 
 impl WatchedCluster {
-    fn new<T: SideObject>(
-        controller: &Arc<Controller>,
-        remote: Option<&Arc<RemoteSync>>,
-        side: &ClusterSide<T>,
-    ) -> Self {
-        let mapping = &controller.context.settings.mapping;
-        let names = remote.map_or_else(|| mapping.common(), |remote| remote.names.clone());
-        let namespace = mapping.namespace(T::ROLE).map(str::to_owned);
-        let (controller, cluster) = (controller.clone(), side.cluster.clone());
-        Self { controller, remote: remote.cloned(), cluster, namespace, names }
-    }
-
-    /// Starts a reflector that fills `store` with all objects, or with the objects of one name.
-    fn follow<W: Watched>(
-        &self,
-        store: &Arc<ObjectStore<W::Object>>,
-        kind: &dyn Display,
-        name: Option<&String>,
-        watched: W,
-        stop: &Stop,
-    ) -> Result<()> {
-        let reflector = Reflector {
-            cluster: self.cluster.clone(),
-            store: store.clone(),
-            kind: kind.to_string(),
-            namespace: self.namespace.clone(),
-            name: name.cloned(),
-            supervisor: self.controller.stop.clone(),
-            watched,
-        };
-        reflector.start(stop)
-    }
-
-    /// The remotes whose pairs a change can affect: one for a remote's cluster, all for the local one.
+    /// The remotes whose pairs a change can affect.
     fn remotes(&self) -> Arc<Vec<Arc<RemoteSync>>> {
-        let only = |remote: &Arc<RemoteSync>| Arc::new(vec![remote.clone()]);
-        self.remote.as_ref().map_or_else(|| self.controller.remotes(), only)
+        self.only.clone().unwrap_or_else(|| self.controller.remotes())
     }
 
     /// Finds a kind on the cluster; the local cluster decides the version for both sides.
     fn find(&self, kind: KindIndex, session: &ClusterSession) -> Result<ApiResource> {
         let (controller, wanted) =
             (&self.controller, &self.controller.context.settings.resources[kind]);
-        if self.remote.is_none() {
+        if self.only.is_none() {
             let known = controller.local_kind(kind);
             return discovery::resolve_again(&session.client, wanted, known.as_deref());
         }

@@ -33,6 +33,9 @@ const TRY_NAMESPACE: Duration = Duration::from_secs(5);
 /// The obstacle of pairs that wait for lists alone.
 pub(crate) const LISTING: &str = "its objects are being listed";
 
+/// The session of the sources' cluster, and the kind, with which pairs of a kind can be reconciled.
+type Open = (u64, ApiResources);
+
 pub(crate) struct RemoteSync {
     pub(crate) name: String,
     pub(crate) names: NameMapping,
@@ -41,9 +44,8 @@ pub(crate) struct RemoteSync {
     pub(crate) source: Arc<ClusterSide<SourceObject>>,
     pub(crate) target: Arc<ClusterSide<TargetObject>>,
     pub(crate) queue: Workqueue<Pair>,
-    /// The session of the sources' cluster, and the kind, with which pairs of a kind can be reconciled; `None` parks
-    /// them.
-    open: Mutex<Vec<Option<(u64, ApiResources)>>>,
+    /// `None` parks the pairs of a kind.
+    open: Mutex<Vec<Option<Open>>>,
     pub(crate) deletions: Mutex<DeletionLimit>,
     pub(crate) metrics: SyncMetrics,
     /// A Namespace of sources was read.
@@ -85,10 +87,8 @@ impl RemoteSync {
 
     /// Opens the workqueue for the kinds whose pairs can be reconciled, and closes it for the others.
     pub(crate) fn open_queue(&self) {
-        let session = self.source.cluster.session().ok().map(|session| session.number);
         for kind in 0..self.source.stores.len() {
-            let session = session.filter(|_| self.obstacle(kind).is_none());
-            let open = session.zip(ApiResources::of(&self.source, &self.target, kind));
+            let open = self.check(kind).ok();
             let is_open = open.is_some();
             if mem::replace(&mut lock(&self.open)[kind], open.clone()) != open && is_open {
                 // A source that was missing before may be back: grace periods start over. What failed may succeed.
@@ -191,7 +191,7 @@ impl RemoteSync {
         self.check(kind).err()
     }
 
-    fn check(&self, kind: KindIndex) -> Result<(), String> {
+    fn check(&self, kind: KindIndex) -> Result<Open, String> {
         let [from, to] = self.clusters().map(session);
         let (from, to) = (from?, to?);
         let (source, target) = (&self.source.stores[kind], &self.target.stores[kind]);
@@ -208,8 +208,8 @@ impl RemoteSync {
         }
         let complete =
             source.is_complete(from) && target.is_complete(to) && self.target.has_secrets(to);
-        if complete && kinds.is_some() {
-            return Ok(());
+        if let Some(kinds) = kinds.filter(|_| complete) {
+            return Ok((from, kinds));
         }
         let mut secrets = self.target.secrets.iter().filter(|(_, it)| !it.is_refused());
         let trouble = self.trouble(kind).or_else(|| secrets.find_map(|(_, it)| it.trouble()));
