@@ -211,7 +211,7 @@ impl Reporter {
 
 fn held_pairs(remote: &RemoteSync) -> Option<String> {
     let memory = remote.memory();
-    let held = |it: &&PairCondition| it.state == PairState::Held && it.needs_people && !it.ends;
+    let held = |it: &&PairCondition| it.state == PairState::Held && !it.ends;
     let held: Vec<_> = memory.conditions().map(|(_, condition)| condition).filter(held).collect();
     let reasons: BTreeSet<_> = held.iter().map(|condition| &*condition.reason).collect();
     let reasons: Vec<_> = reasons.into_iter().collect();

@@ -31,6 +31,7 @@ fn a_dry_run_writes_nothing_and_says_what_it_would() {
         });
     }
     has_pairs(&sidecar, "hub", "held", 2.0);
+    assert!(sidecar.ask("/readyz").1.contains("2 pairs are held: dry run"));
     pause(1500);
     assert_eq!(words(&stage.writes()[before..]), [""; 0]);
     assert!(gone.is_terminating() && copy.get().is_some());
