@@ -19,8 +19,8 @@ use self::{
     status::AddOnReporter,
 };
 use crate::{
-    agent::Agent, certificate::io::RequestStore, managedcluster::accepted, pacing::Pace,
-    session::HubSession,
+    agent::Agent, certificate::io::RequestStore, conditions::accepted, pacing::Pace,
+    state::HubSession,
 };
 
 type AddOns = BTreeMap<String, Arc<AddOn>>;

@@ -32,9 +32,8 @@ use crate::{
     certificate::io::RequestStore,
     claim,
     clocks::Clocks,
-    session::HubSession,
     settings::Settings,
-    state::{CertificateStatus, SharedState},
+    state::{CertificateStatus, HubSession, SharedState},
 };
 
 /// The running program. Its lock is never held across I/O.

@@ -82,8 +82,9 @@ struct Waiting {
 }
 
 impl Certificate {
-    pub(crate) fn is_waiting(&self) -> bool {
-        self.waiting.is_some()
+    /// The name of the CSR that waits for an answer.
+    pub(crate) fn waits_for(&self) -> Option<&str> {
+        self.waiting.as_ref().and(self.request.as_deref())
     }
 
     /// What the credential in `what` ("Secret ns/name") needs.

@@ -78,6 +78,16 @@ pub(crate) fn has(object: &Value, kind: &str, status: &str) -> bool {
     Condition::of(object, kind).is_some_and(|condition| condition.status == status)
 }
 
+/// Returns whether the hub accepted the cluster: the condition comes after `hubAcceptsClient` and the rights.
+pub(crate) fn accepted(cluster: &Value) -> bool {
+    has(cluster, "HubAcceptedManagedCluster", "True")
+}
+
+/// Returns whether the hub finds that this agent's clock differs from its own.
+pub(crate) fn clocks_differ(cluster: &Value) -> bool {
+    has(cluster, "ManagedClusterConditionClockSynced", "False")
+}
+
 /// Changes the `status` of `object`, if it still is this version: a patch replaces whole lists.
 pub(crate) fn patch_status(
     client: &Client,

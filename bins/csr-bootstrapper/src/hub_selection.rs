@@ -16,7 +16,7 @@ use log::Level;
 use crate::{
     agent::Agent,
     managedcluster::{MANAGED_CLUSTERS, accepts_client},
-    session::hub_client,
+    state::hub_client,
 };
 
 /// Between two selections without a result, up to twice as long.

@@ -17,7 +17,6 @@ mod managedcluster;
 mod pacing;
 mod report;
 mod run;
-mod session;
 mod settings;
 mod state;
 

@@ -22,8 +22,8 @@ use crate::{
     agent::Agent,
     conditions::{Condition, changed},
     pacing::Pace,
-    session::{HubSession, MAX_NAMESPACES},
     sha256,
+    state::{HubSession, MAX_NAMESPACES},
 };
 
 /// Before the hub's hash (ocm `pkg/registration/spoke/managedcluster/managed_namespace_reconcile.go`).

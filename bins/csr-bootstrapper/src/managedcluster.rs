@@ -16,7 +16,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use kubeconfig::config::Trust;
 use serde_json::{Value, json};
 
-use crate::{agent::Agent, conditions::has, identity::AgentNames};
+use crate::{agent::Agent, identity::AgentNames};
 
 pub(crate) static MANAGED_CLUSTERS: Resource =
     Resource::v1("cluster.open-cluster-management.io", "managedclusters", "ManagedCluster");
@@ -47,16 +47,6 @@ pub(crate) fn introduce(client: &Client, agent: &Agent, names: &AgentNames) -> R
 /// Returns whether the hub's administrator accepts `cluster`; the condition about it follows later.
 pub(crate) fn accepts_client(cluster: &Value) -> bool {
     cluster["spec"]["hubAcceptsClient"] == true
-}
-
-/// Returns whether the hub finds that this agent's clock differs from its own.
-fn clocks_differ(cluster: &Value) -> bool {
-    has(cluster, "ManagedClusterConditionClockSynced", "False")
-}
-
-/// Returns whether the hub accepted the cluster: the condition comes after `hubAcceptsClient` and the rights.
-pub(crate) fn accepted(cluster: &Value) -> bool {
-    has(cluster, "HubAcceptedManagedCluster", "True")
 }
 
 /// `existing` with the settings of `agent`; `None` if it has them.

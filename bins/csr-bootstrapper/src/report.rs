@@ -10,7 +10,7 @@ use sidecar::{
     metrics::{CERTIFICATE_EXPIRES, Family, Metrics, timestamp},
 };
 
-use crate::{Duty, agent::Agent, files::is_published, managedcluster::accepted};
+use crate::{Duty, agent::Agent, conditions::accepted, files::is_published};
 
 const POSTED: Family =
     Family::counter("sidecar_csr_posted_total", "CertificateSigningRequests posted.");

@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 
 use apiclient::{
     client::{Client, Preconditions, Propagation},
-    error::{Error, Result, optional},
+    error::{Result, optional},
     log_object,
     resource::{valid_label, valid_name},
 };
 use kubeconfig::secret::{self, Data};
 use log::Level;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::managed_cluster_addon::RegistrationSecret;
 use crate::{
@@ -23,7 +23,7 @@ use crate::{
         io::{RequestStore, SecretValues, save, value},
     },
     identity::{AGENT_NAME, CLUSTER_NAME, said},
-    session::HubSession,
+    state::HubSession,
 };
 
 /// The type of a Secret with any content.
@@ -34,8 +34,6 @@ pub(super) const TOKEN: &str = "token";
 const HOSTED: &str = "hosted";
 const SPOKE: &str = "spoke";
 const KEYS: [&str; 6] = ["kubeconfig", "tls.crt", "tls.key", TOKEN, CLUSTER_NAME, AGENT_NAME];
-/// A Secret with more of our own, in base64, counts as an empty one while a request waits: it is read again soon.
-const MAX_KEPT: usize = 64 << 10;
 
 /// The Secret of one registration, in one step: its name, and the parts of the program that the step needs.
 pub(super) struct SecretContext<'a> {
@@ -59,13 +57,7 @@ impl SecretContext<'_> {
     /// may belong to somebody else by now. The next step reads it again.
     pub(super) fn save(&self, seen: Option<&Value>, mut values: SecretValues) -> Result<()> {
         values.insert(CLUSTER_NAME.to_owned(), value(&*self.session.names.cluster));
-        // `own_part` dropped the keys of others.
-        let (secret, target) = (self.read()?, self.name.target());
-        let version = |secret: &Value| secret["metadata"]["resourceVersion"].clone();
-        if secret.as_ref().map(version) != seen.map(version) {
-            return Err(Error::Conflict(format!("{} has changed", self.name.sentence_name())));
-        }
-        save(self.client(), &target, secret.as_ref(), &values).map(drop)
+        save(self.client(), &self.name.target(), seen, &values).map(drop)
     }
 
     /// Deletes the Secret, which no add-on needs any more, and then its name from the store.
@@ -125,20 +117,6 @@ impl SecretContext<'_> {
     ) -> Result<()> {
         self.registrations.write(&values(self.name, registration))
     }
-}
-
-/// What a waiting request needs of a Secret: others may put much more into it, and into many.
-pub(super) fn own_part(mut secret: Value) -> Value {
-    let version = secret["metadata"]["resourceVersion"].take();
-    let mut data = secret["data"].take();
-    if let Value::Object(data) = &mut data {
-        data.retain(|key, _| KEYS.contains(&key.as_str()));
-        let length: usize = data.values().filter_map(Value::as_str).map(str::len).sum();
-        if length > MAX_KEPT {
-            data.clear();
-        }
-    }
-    json!({"metadata": {"resourceVersion": version}, "data": data})
 }
 
 /// The reason of [`SecretContext::conflict`] about a Secret that is not the program's own.

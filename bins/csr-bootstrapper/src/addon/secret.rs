@@ -9,7 +9,7 @@ use log::Level;
 use serde_json::Value;
 
 use super::{
-    context::{SecretContext, TOKEN, own_part, request},
+    context::{SecretContext, TOKEN, request},
     managed_cluster_addon::{Credential, READ_INTERVAL, Registration, service_account},
     token::TokenDriver,
 };
@@ -41,8 +41,6 @@ pub(super) struct SecretController {
     // Either a certificate or a token is desired.
     certificate: Certificate,
     token: TokenDriver,
-    /// What is ours of the Secret as it was last read, if it existed: kept only while a request waits.
-    secret: Option<Value>,
     conflict: Option<String>,
     due: Pace,
 }
@@ -67,40 +65,40 @@ impl SecretController {
         mut context: SecretContext<'_>,
     ) -> Instant {
         let is_due = Instant::now() >= self.due.at || self.desired != desired;
-        // A CSR that waits may have an answer.
-        let is_waiting = self.certificate.is_waiting() && !self.due.is_failing();
-        if !is_due && !is_waiting {
+        if !is_due && !self.is_answered(&context) {
             return self.due.at;
         }
         self.desired.clone_from(&desired);
         let (result, what) = match &desired {
-            Some(registration) => (self.keep(registration, is_due, &mut context), "kept"),
+            Some(registration) => (self.keep(registration, &mut context), "kept"),
             None => (context.remove().map(|()| Instant::now() + Stop::SLICE), "deleted"),
         };
         let what = format!("the credential of an add-on is not {what}");
         self.due.set(result, &context.name.target(), &what)
     }
 
-    /// Does what is due for the credential in the Secret, which this `reads` again; returns when to come again.
+    /// Returns whether the CSR that waits may have an answer.
+    fn is_answered(&self, context: &SecretContext<'_>) -> bool {
+        let csrs = &context.session.csrs;
+        let is_answered = self.certificate.waits_for().is_some_and(|name| !csrs.is_known(name));
+        is_answered && self.conflict.is_none() && !self.due.is_failing()
+    }
+
+    /// Reads the Secret, and does what is due for the credential in it; returns when to come again.
     fn keep(
         &mut self,
         Registration { addon, credential }: &Registration,
-        reads: bool,
         context: &mut SecretContext<'_>,
     ) -> Result<Instant> {
-        let (mut next_read, mut secret) = (self.due.at, self.secret.take());
-        if reads {
-            secret = context.read()?;
-            next_read = Instant::now() + READ_INTERVAL;
-            let conflict = context.conflict(secret.as_ref());
-            let conflict = conflict
-                .map(|why| format!("{} {why}: it is not written", context.name.sentence_name()));
-            if let Some(why) = conflict.as_ref().filter(|why| self.conflict.as_ref() != Some(*why))
-            {
-                context.agent.record_event(CONFLICT, true, why);
-            }
-            self.conflict = conflict;
+        let secret = context.read()?;
+        let next_read = Instant::now() + READ_INTERVAL;
+        let conflict = context.conflict(secret.as_ref());
+        let conflict = conflict
+            .map(|why| format!("{} {why}: it is not written", context.name.sentence_name()));
+        if let Some(why) = conflict.as_ref().filter(|why| self.conflict.as_ref() != Some(*why)) {
+            context.agent.record_event(CONFLICT, true, why);
         }
+        self.conflict = conflict;
         if self.conflict.is_some() {
             return Ok(next_read);
         }
@@ -119,7 +117,6 @@ impl SecretController {
                 self.token.sync(*lifetime, account, secret.as_ref(), context)?
             }
         };
-        self.secret = secret.filter(|_| self.certificate.is_waiting()).map(own_part);
         Ok(due.min(next_read))
     }
 }

@@ -25,8 +25,8 @@ use crate::{
     certificate::csr::KUBE_API_SERVER_CLIENT,
     conditions::{Condition, TypedCondition, changed, patch_status},
     pacing::Pace,
-    session::HubSession,
     settings::KubeClientDriver,
+    state::HubSession,
 };
 
 const AVAILABLE: &str = "Available";

@@ -25,7 +25,7 @@ use crate::{
     clocks::Clocks,
     identity::{AGENT_NAME, CLUSTER_NAME},
     managedcluster::{self, MANAGED_CLUSTERS},
-    session::{HubSession, hub_client},
+    state::{HubSession, hub_client},
 };
 
 /// Key of the selected one of several hubs, next to the request.

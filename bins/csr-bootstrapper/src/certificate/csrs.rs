@@ -78,6 +78,14 @@ impl CsrClient {
         Ok(csr)
     }
 
+    /// Returns whether the next [`Self::get`] would return the same without a request.
+    pub(crate) fn is_known(&self, name: &str) -> bool {
+        let is_fresh = |version| {
+            lock(&self.reads).get(name).is_some_and(|it| it.is_fresh(&version, Instant::now()))
+        };
+        self.version(name).is_ok_and(is_fresh)
+    }
+
     /// Posts the CSR; the next [`Self::get`] reads it.
     pub(crate) fn create(
         &self,

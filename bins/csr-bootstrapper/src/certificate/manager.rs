@@ -175,7 +175,7 @@ impl<'a> CertificateManager<'a> {
                 Some(Ok(UsableCredential { moved: None, .. })) => CredentialState::Good,
                 _ => CredentialState::Unusable(why.map(|(_, why)| why).unwrap_or_default()),
             };
-            if !self.certificate.is_waiting() {
+            if self.certificate.waits_for().is_none() {
                 status.pending = None;
             }
         });

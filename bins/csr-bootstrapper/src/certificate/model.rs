@@ -144,7 +144,7 @@ fn impatient(
     certificate: &mut Certificate,
     context: &mut CertificateContext<'_>,
 ) -> SyncResult<Instant> {
-    certificate.ended |= certificate.is_waiting();
+    certificate.ended |= certificate.waits_for().is_some();
     certificate.sync(context)
 }
 

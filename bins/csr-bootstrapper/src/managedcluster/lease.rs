@@ -16,8 +16,7 @@ use log::Level;
 use serde_json::Value;
 use sidecar::renewal;
 
-use super::accepted;
-use crate::{agent::Agent, session::HubSession};
+use crate::{agent::Agent, conditions::accepted, state::HubSession};
 
 /// The Lease's name on the hub (ocm `pkg/registration/hub/lease/controller.go`).
 const LEASE: &str = "managed-cluster-lease";

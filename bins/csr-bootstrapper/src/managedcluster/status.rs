@@ -19,7 +19,7 @@ use log::Level;
 use serde_json::{Map, Value, json};
 
 use super::{
-    MANAGED_CLUSTERS, accepted, clocks_differ,
+    MANAGED_CLUSTERS,
     health::{self, AVAILABLE, ApiServerHealth, Probes},
     wanted_by,
 };
@@ -27,10 +27,10 @@ use crate::{
     agent::Agent,
     capacity::Capacity,
     claim,
-    conditions::{Condition, changed, patch_status},
+    conditions::{Condition, accepted, changed, clocks_differ, patch_status},
     managed_namespace::ManagedNamespaces,
     pacing::Pace,
-    session::HubSession,
+    state::HubSession,
 };
 
 const JOINED: &str = "ManagedClusterJoined";

@@ -77,14 +77,3 @@ fn secret_is_ours_if_it_says_so_or_is_empty() {
         assert!(conflict_of(&other, "c1").is_some(), "{other}");
     }
 }
-
-#[test]
-fn kept_part_of_a_secret_is_ours_and_small() {
-    let secret = |length: usize| {
-        let data = json!({"tls.crt": "x".repeat(length), "other": "y"});
-        json!({"metadata": {"resourceVersion": "7", "labels": {"a": "b"}}, "type": "Opaque", "data": data})
-    };
-    let kept = |data: Value| json!({"metadata": {"resourceVersion": "7"}, "data": data});
-    assert_eq!(own_part(secret(3)), kept(json!({"tls.crt": "xxx"})));
-    assert_eq!(own_part(secret(MAX_KEPT + 1)), kept(json!({})));
-}
