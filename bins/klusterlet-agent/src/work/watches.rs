@@ -193,17 +193,16 @@ impl Watches {
         });
     }
 
-    /// Notes the state of an object that this agent has written: its event is not a change.
+    /// Notes the state of an object that this agent has written: its event is not a change, unless another work has the
+    /// object, too, which has not seen this state.
     pub(crate) fn wrote(&self, resource: &Resource, object: &Value) {
         let (identifier, mut state) = (identifier(resource, object), lock(&self.0));
         let State { objects, changed, .. } = &mut *state;
-        let Some(known) = objects.get_mut(&identifier) else { return };
+        let known = objects.get_mut(&identifier).filter(|known| known.works.len() == 1);
+        let Some(known) = known else { return };
         let written = Seen::of(&object["metadata"]);
         known.seen = Some(written);
-        // Another work that has the object has not seen this state yet.
-        let is_alone = known.works.len() == 1;
-        let change = changed.get(&identifier);
-        if is_alone && change.is_some_and(|change| change.echo == Some(written)) {
+        if changed.get(&identifier).is_some_and(|change| change.echo == Some(written)) {
             changed.remove(&identifier);
         }
     }

@@ -75,6 +75,27 @@ fn service_account_keeps_what_others_set_also_at_an_edit() {
     agent.terminate();
 }
 
+/// Both works have one field manager: an edit takes the other one's field for one that the manifest named before.
+#[test]
+fn field_of_another_work_with_the_object_comes_back() {
+    let stage = Stage::new();
+    let mut agent = stage.start(&[]);
+    let put = |work: &str, key: &str, value: &str| {
+        let mut map = object("v1", "ConfigMap", "a");
+        map["data"] = json!({key: value});
+        stage.put_work(work, json!({"workload": {"manifests": [map]}}));
+        stage.wait_for_applied(work, "True");
+    };
+    let data = || stage.managed.get("v1", "configmaps", NAMESPACE, "a").unwrap_or_default();
+    put("w0", "x", "1");
+    put("w1", "y", "1");
+    for value in ["2", "3", "4"] {
+        put("w0", "x", value);
+        eventually("both", || data()["data"] == json!({"x": value, "y": "1"}));
+    }
+    agent.terminate();
+}
+
 /// Upstream's suite creates such a record by hand, next to records of absent works.
 #[test]
 fn record_without_objects_goes_beside_others_that_stay() {

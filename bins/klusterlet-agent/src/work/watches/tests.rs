@@ -78,14 +78,19 @@ fn echo_of_an_own_write_is_no_change() {
     }
 }
 
+/// Whether its event comes before the answer or after it.
 #[test]
-fn change_is_told_to_the_other_work_of_an_object_that_a_write_left() {
+fn write_of_one_work_is_told_to_another_one_with_the_object() {
     let object = json!({"metadata": {"name": "a", "resourceVersion": "2"}});
     let identifier = identifier(&CONFIGMAPS, &object);
-    let watches = watches(&identifier, Scrape::Watch);
-    let other = ("other".to_owned(), Scrape::Watch);
-    lock(&watches.0).objects.get_mut(&identifier).unwrap().works.extend([other]);
-    watches.note(&CONFIGMAPS, &Document::Whole(object.clone()), false);
-    watches.wrote(&CONFIGMAPS, &object);
-    assert!(watches.take_changed().contains_key("other"));
+    for is_first in [true, false] {
+        let watches = watches(&identifier, Scrape::Watch);
+        let other = ("other".to_owned(), Scrape::Watch);
+        lock(&watches.0).objects.get_mut(&identifier).unwrap().works.extend([other]);
+        let note = || watches.note(&CONFIGMAPS, &Document::Whole(object.clone()), false);
+        let early = is_first.then(note);
+        watches.wrote(&CONFIGMAPS, &object);
+        early.unwrap_or_else(note);
+        assert!(watches.take_changed().contains_key("other"), "{is_first}");
+    }
 }
