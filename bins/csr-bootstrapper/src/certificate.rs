@@ -34,6 +34,7 @@ use crate::{
     clocks::{self, Clocks},
     conditions::Condition,
     pacing::{CredentialPace, MAX_BACKOFF, REST_REFUSED, REST_SHORT},
+    sha256,
 };
 
 const HALTED: &str = "ClientCertificateCreationHalted";
@@ -66,8 +67,8 @@ pub(crate) struct Certificate {
     /// This process has seen its CSR there.
     posted: bool,
     waiting: Option<Waiting>,
-    /// The last certificate of this process, and the end of its least use.
-    obtained: Option<(Vec<u8>, Instant)>,
+    /// The hash of this process's last certificate, and the end of its least use.
+    obtained: Option<(String, Instant)>,
     pace: CredentialPace,
     /// Condition ClusterCertificateRotated, once there has been a rotation.
     pub(crate) rotated: Option<Condition>,
@@ -318,11 +319,11 @@ impl Certificate {
         }
         context.io.save(Some((pem, request)))?;
         // An old certificate that somebody restores is due too.
-        let current = validation.as_ref().ok().map(|usable| &usable.identity.certificate);
-        let is_last = self.obtained.as_ref().is_none_or(|(last, _)| Some(last) == current);
+        let current = validation.as_ref().ok().map(|usable| sha256(&usable.identity.certificate));
+        let is_last = self.obtained.as_ref().is_none_or(|(last, _)| Some(last) == current.as_ref());
         self.pace.saved(why.is_regular() && is_last, now);
         let used = clocks::least_use(pem, &context.io.clocks());
-        self.obtained = Some((pem.to_vec(), now + used));
+        self.obtained = Some((sha256(pem), now + used));
         (self.posted, self.waiting) = (false, None);
         self.rotated = Some(Condition::rotated(&certificate::chain(pem).unwrap_or_default()));
         let message = format!("the certificate of CSR {} is in {secret}", request.name);

@@ -7,7 +7,8 @@ use apiclient::{
     certificate::{self, X509Certificate},
     client::ServerClock,
 };
-use ring::digest::{SHA256, digest};
+
+use crate::sha256;
 
 /// The Go agent renews when less than 20 to 25 % of the lifetime is left, drawn at each check (ocm
 /// `pkg/registration/register/csr/csr.go:484-530`).
@@ -73,15 +74,15 @@ fn rotation_deadline(pem: &[u8], chain: &[X509Certificate]) -> SystemTime {
 }
 
 /// The time until the next certificate after the `chain` in `pem`; zero when it is due. This process
-/// first uses the last certificate that it `obtained` for a while, even if that is due.
+/// first uses the last certificate that it `obtained`, of this hash, for a while, even if that is due.
 pub(crate) fn due_in(
     pem: &[u8],
     chain: &[X509Certificate],
-    obtained: Option<&(Vec<u8>, Instant)>,
+    obtained: Option<&(String, Instant)>,
     (clocks, now): (Clocks, Instant),
 ) -> Duration {
     let at = rotation_deadline(pem, chain);
-    let used = obtained.filter(|(of, _)| of == pem);
+    let used = obtained.filter(|(hash, _)| *hash == sha256(pem));
     let used = used.map(|(_, until)| until.saturating_duration_since(now));
     clocks.until_due(at).max(used.unwrap_or_default())
 }
@@ -103,8 +104,7 @@ fn validity(chain: &[X509Certificate]) -> Option<(SystemTime, SystemTime)> {
 
 /// A number in [0, 1) that depends on `bytes` alone.
 fn drawn(bytes: &[u8]) -> f64 {
-    let hash = digest(&SHA256, bytes);
-    let number = hash.as_ref()[..4].iter().fold(0_u32, |sum, byte| sum << 8 | u32::from(*byte));
+    let number = u32::from_str_radix(&sha256(bytes)[..8], 16).unwrap_or_default();
     f64::from(number) / 2_f64.powi(32)
 }
 

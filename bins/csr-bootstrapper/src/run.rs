@@ -10,7 +10,6 @@ use std::{
 };
 
 use apiclient::{
-    backoff::Backoff,
     client::Timeouts,
     error::{Error, Result},
     log_object,
@@ -35,6 +34,7 @@ use crate::{
     hub_selection,
     identity::{self, AgentNames},
     managed_namespace, managedcluster,
+    pacing::Pace,
     report::{Reporter, ready},
     settings::Settings,
     state::CredentialState,
@@ -45,8 +45,6 @@ const CHECK_TIMEOUT: Duration = Duration::from_secs(2 * Timeouts::REQUEST.as_sec
 /// How often a single run looks for its credential.
 const ONCE_INTERVAL: Duration = Duration::from_millis(200);
 
-/// The longest wait between two reads of the stored Secrets.
-const MAX_BACKOFF: Duration = Duration::from_secs(15);
 /// Time between checks whether the credential is usable (ocm `pkg/registration/spoke/spokeagent.go`).
 const READY_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -195,18 +193,17 @@ fn run_duty(agent: &Agent, duty: Arc<dyn Duty>, names: &AgentNames) {
 
 /// Reads the Secrets of the stored request and of the credential; `None` at the end of the process.
 fn read_secrets(agent: &Agent) -> Option<RequestStore> {
-    let mut stored = agent.request_store();
-    let mut errors = Backoff::new(MAX_BACKOFF);
+    let (mut stored, mut due) = (agent.request_store(), Pace::default());
     loop {
         agent.beat();
         // In this order: a credential that is saved meanwhile has the names of its request.
         let read = stored.read().map(drop).and_then(|()| agent.read_credential());
         agent.report(|status| status.error = read.as_ref().err().map(ToString::to_string));
         let Err(error) = read else { return Some(stored) };
-        let retry = errors.failed(&error, Instant::now(), fastrand::f64());
-        retry.log("", &agent.credential(), &error, "the Secrets of the agent cannot be read");
+        let what = "the Secrets of the agent cannot be read";
+        let next = due.set(Err(error), &agent.credential(), what);
         // A wake changes nothing for the server that failed.
-        if agent.stop.wait(retry.wait) {
+        if agent.stop.wait(next.saturating_duration_since(Instant::now())) {
             return None;
         }
     }

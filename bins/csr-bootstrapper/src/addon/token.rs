@@ -26,6 +26,8 @@ use crate::{
 static SERVICE_ACCOUNTS: Resource = Resource::v1("", "serviceaccounts", "ServiceAccount");
 /// The end of the year 9999, in seconds since 1970: a later time is none.
 const END_OF_TIME: u64 = 253_402_300_799;
+/// A longer token is refused: one that is not saved yet costs memory.
+const MAX_TOKEN: usize = 64 << 10;
 /// A token is used until this part of its lifetime is left (ocm
 /// `pkg/registration/register/token/token_validation.go`, RefreshThreshold).
 const LEAST_LEFT: u32 = 5;
@@ -177,7 +179,7 @@ fn request(
     let answer = context.session.client.create(&target, &request)?;
     let token = answer["status"]["token"].as_str().unwrap_or_default();
     let token = Zeroizing::new(token.as_bytes().to_vec());
-    match TokenClaims::of(&token) {
+    match TokenClaims::of(&token).filter(|_| token.len() <= MAX_TOKEN) {
         Some(_) => Ok(token),
         None => Err(Error::bad_config("the hub returned no token that can be read")),
     }
