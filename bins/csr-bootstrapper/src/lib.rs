@@ -9,7 +9,6 @@ mod claim;
 pub mod clocks;
 mod conditions;
 mod files;
-pub mod https;
 mod hub_selection;
 pub mod identity;
 mod managed_namespace;

@@ -18,7 +18,7 @@ use apiclient::{
 use kubeconfig::secret::{self, Data};
 use log::Level;
 use sidecar::{
-    diagnostics,
+    diagnostics::{self, HttpsSettings},
     flags::Flags,
     leadership::{self, Election, Leadership},
     runtime::{self, End},
@@ -29,9 +29,7 @@ use crate::{
     agent::{self, Agent},
     bootstrap, capacity,
     certificate::{cluster::HUB_SERVER, io::RequestStore, manager::CertificateManager},
-    claim, files,
-    https::HttpsSettings,
-    hub_selection,
+    claim, files, hub_selection,
     identity::{self, AgentNames},
     managed_namespace, managedcluster,
     pacing::Pace,

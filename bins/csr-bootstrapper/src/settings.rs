@@ -10,7 +10,7 @@ use apiclient::{
     resource::{Resource, valid_label, valid_name},
 };
 use kubeconfig::{Env, own_namespace};
-use sidecar::{flags::Flags, leadership};
+use sidecar::{diagnostics::HttpsSettings, flags::Flags, leadership};
 
 use self::table::BOOTSTRAP_SECRET;
 pub(crate) use self::{
@@ -19,7 +19,6 @@ pub(crate) use self::{
 };
 use crate::{
     claim::{CLAIM_KINDS, ClaimRules},
-    https::HttpsSettings,
     identity::{valid_agent, valid_cluster},
 };
 

@@ -7,9 +7,9 @@ use std::{
 };
 
 use apiclient::{client::RequestMetrics, error::Result, stop::Stop};
-use csr_bootstrapper::{Program, https::HttpsSettings};
+use csr_bootstrapper::Program;
 use sidecar::{
-    diagnostics,
+    diagnostics::{self, HttpsSettings},
     flags::Flags,
     leadership::{self, Election, Leadership},
     runtime::{self, End},

@@ -7,9 +7,10 @@ use std::{
 };
 
 use apiclient::{election::ElectionTiming, resource::valid_label};
-use csr_bootstrapper::{NAMESPACE, agent_flags, https::HttpsSettings};
+use csr_bootstrapper::{NAMESPACE, agent_flags};
 use kubeconfig::{Env, own_namespace};
 use sidecar::{
+    diagnostics::HttpsSettings,
     flag_rows,
     flags::{Flag, Flags, common},
     leadership,

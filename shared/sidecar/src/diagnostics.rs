@@ -1,6 +1,7 @@
 //! HTTP endpoint with `/healthz`, `/readyz`, `/metrics` and, in some programs, `/debug/state`. Each connection has a
 //! thread and serves one request.
 
+mod https;
 mod listener;
 
 use std::{
@@ -16,7 +17,7 @@ use apiclient::{error::Result, lock::lock};
 use crate::{flags::Flags, runtime};
 
 use self::listener::Stream;
-pub use self::listener::{HttpListener, Respond};
+pub use self::{https::HttpsSettings, listener::HttpListener};
 
 pub trait Report: Send + 'static {
     /// `Err` with the reason if the process must be restarted; never because a server is unreachable.

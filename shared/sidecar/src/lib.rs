@@ -1,6 +1,7 @@
 //! What every program has: flags, log, endpoint, metrics, signals, leadership, exit codes.
 
 pub mod client;
+pub mod der;
 pub mod diagnostics;
 pub mod flags;
 pub mod leadership;

@@ -14,9 +14,10 @@ use ring::{
 };
 use rustls_pki_types::{PrivatePkcs8KeyDer, pem::PemObject};
 use serde_json::{Value, json};
+use sidecar::der::signed;
 use zeroize::Zeroizing;
 
-use super::pkcs10::{Subject, content, signed};
+use super::pkcs10::{Subject, content};
 use crate::{
     identity::{AGENT_NAME, AgentNames, CLUSTER_NAME},
     sha256,

@@ -15,12 +15,12 @@ use apiclient::{
 
 use super::Server;
 
-pub trait Stream: Read + Write {}
+pub(super) trait Stream: Read + Write {}
 
 impl<T: Read + Write> Stream for T {}
 
 /// Answers the request from a stream.
-pub type Respond<'a> = dyn FnMut(&mut dyn Stream) -> io::Result<()> + 'a;
+pub(super) type Respond<'a> = dyn FnMut(&mut dyn Stream) -> io::Result<()> + 'a;
 
 /// Passes a client's stream, plain or TLS, to the function that answers.
 type Session = dyn Fn(&TcpStream, &mut Respond<'_>) -> io::Result<()> + Send + Sync;
@@ -37,7 +37,7 @@ pub struct HttpListener {
 
 impl HttpListener {
     /// Binds `host` and `port`, which `flag` set; errors call the address `what`.
-    pub fn bind(
+    pub(super) fn bind(
         (what, flag): (&str, &str),
         (host, port): (&str, u16),
         session: Arc<Session>,

@@ -9,7 +9,7 @@ use apiclient::resource::valid_name;
 
 use self::authority::*;
 use super::*;
-use crate::certificate::pkcs10::*;
+use sidecar::der::{SEQUENCE, wrap};
 
 /// The output of openssl for `input`; `None` without openssl.
 fn openssl(arguments: &[&str], input: &str) -> Option<String> {

@@ -6,12 +6,11 @@ use apiclient::time::seconds_time;
 use ring::{rand::SystemRandom, signature::KeyPair};
 
 use super::super::*;
-use crate::certificate::pkcs10::{
-    COMMON_NAME, INTEGER, OBJECT_IDENTIFIER, OCTET_STRING, P256, SEQUENCE, bits, ecdsa, name, part,
-    public_key, wrap,
+use crate::certificate::pkcs10::name;
+use sidecar::der::{
+    COMMON_NAME, INTEGER, OBJECT_IDENTIFIER, OCTET_STRING, P256, SEQUENCE, UTC_TIME, bits, ecdsa,
+    part, public_key, wrap,
 };
-
-const UTC_TIME: u8 = 0x17;
 
 pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 pub(crate) const HOUR: Duration = Duration::from_secs(3600);

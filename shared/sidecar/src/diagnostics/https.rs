@@ -3,7 +3,10 @@
 use std::{io, net::TcpStream, sync::Arc};
 
 use apiclient::error::{Error, Result};
-use ring::{rand::SystemRandom, signature::KeyPair};
+use ring::{
+    rand::SystemRandom,
+    signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair},
+};
 use rustls::{
     ServerConfig, ServerConnection, Stream,
     crypto::ring::default_provider,
@@ -11,15 +14,15 @@ use rustls::{
     server::NoServerSessionStorage,
     version::TLS13,
 };
-use sidecar::{
-    diagnostics::{HttpListener, Respond},
-    flags::Flags,
-};
 use zeroize::Zeroizing;
 
-use crate::certificate::{
-    csr::{new_key, no_key, pair_of},
-    pkcs10::{own_certificate, signed},
+use super::{HttpListener, listener::Respond};
+use crate::{
+    der::{
+        ATTRIBUTES, COMMON_NAME, EXTENSIONS, GENERALIZED_TIME, INTEGER, SEQUENCE, UTC_TIME,
+        alternative_names, ecdsa, part, public_key, signed, wrap,
+    },
+    flags::Flags,
 };
 
 /// The address of the flag `listen`.
@@ -75,9 +78,33 @@ fn server_config(
 
 /// A certificate for the program's own endpoint that signs itself, and its key, in DER: for this process alone.
 fn self_signed() -> Result<(Vec<u8>, Zeroizing<Vec<u8>>)> {
-    let key = new_key()?;
-    let pair = pair_of(&key).ok_or_else(|| no_key(()))?;
+    let (algorithm, random) = (&ECDSA_P256_SHA256_ASN1_SIGNING, SystemRandom::new());
+    let key = EcdsaKeyPair::generate_pkcs8(algorithm, &random).map_err(no_key)?;
+    let pair = EcdsaKeyPair::from_pkcs8(algorithm, key.as_ref(), &random).map_err(no_key)?;
     let content = own_certificate("localhost", pair.public_key().as_ref());
-    let signature = pair.sign(&SystemRandom::new(), &content).map_err(no_key)?;
-    Ok((signed(&content, signature.as_ref()), key))
+    let signature = pair.sign(&random, &content).map_err(no_key)?;
+    Ok((signed(&content, signature.as_ref()), key.as_ref().to_vec().into()))
+}
+
+/// ring hides the cause.
+fn no_key<E>(_: E) -> Error {
+    Error::bad_config("no key of the endpoint can be made: the system gives no random numbers")
+}
+
+/// TBSCertificate of the host `name` for its own key, valid at any time (RFC 5280, sections 4.1 and 4.1.2.5): whoever
+/// asks it verifies nothing, and needs no clock for that.
+fn own_certificate(name: &str, point: &[u8]) -> Vec<u8> {
+    let host = wrap(SEQUENCE, &part(COMMON_NAME, name));
+    let validity = [wrap(UTC_TIME, b"700101000000Z"), wrap(GENERALIZED_TIME, b"99991231235959Z")];
+    let parts = [
+        wrap(ATTRIBUTES, &wrap(INTEGER, &[2])),
+        wrap(INTEGER, &[1]),
+        ecdsa(),
+        host.clone(),
+        wrap(SEQUENCE, &validity.concat()),
+        host,
+        public_key(point),
+        wrap(EXTENSIONS, &alternative_names(&[name.to_owned()])),
+    ];
+    wrap(SEQUENCE, &parts.concat())
 }
