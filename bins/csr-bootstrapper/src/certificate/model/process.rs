@@ -88,6 +88,7 @@ impl Registration {
                 ("before, the hub sweeps the CSRs away", Fault::Before(|world| world.csrs.clear())),
                 ("before, the credential is deleted", Fault::Before(World::delete_credential)),
                 ("before, another process stores a request", Fault::Before(World::store_another)),
+                ("before, the hub's clock is lost", Fault::Before(World::lose_clock)),
             ] {
                 let mut turn = self.turn(world, Some((at, fault)));
                 turn.world.troubles -= 1;

@@ -181,6 +181,11 @@ impl World {
         }
     }
 
+    /// The client that has the hub's clock is replaced by another one.
+    pub(super) fn lose_clock(&mut self) {
+        self.process_mut(|process| process.is_contacted = false);
+    }
+
     pub(super) fn kill(&mut self) {
         self.process = None;
         self.forget_names();
