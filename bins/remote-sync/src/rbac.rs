@@ -187,7 +187,7 @@ fn uploaded(settings: &Settings) -> Vec<String> {
     };
     let names = remotes.into_iter().map(|remote| settings.mapping.names(remote));
     names
-        .flat_map(|names| settings.secrets.iter().map(move |secret| names.source("", secret).1))
+        .flat_map(|names| settings.secrets.iter().map(move |secret| names.source_name(secret)))
         .collect()
 }
 

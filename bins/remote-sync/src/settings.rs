@@ -24,7 +24,7 @@ use crate::{
     model::{
         annotations::AnnotationKeys,
         discovery::ResourceArg,
-        key::{CLUSTER, NameMapping},
+        key::{self, CLUSTER, NameMapping},
         object::Role,
         rules::FieldRules,
     },
@@ -166,8 +166,10 @@ impl Settings {
             ));
         }
         let flags = "-namespace-prefix, -source-name-suffix or -target-namespace-suffix";
+        let canonical = key::of(&namespace, "x");
         self.names().chain(["x"]).try_for_each(|remote| {
-            let valid = self.mapping.names(remote).check(&namespace, "x");
+            let names = self.mapping.names(remote);
+            let valid = key::check(&names.source_key(&canonical), &names.target_key(&canonical));
             valid.map_err(|why| format!("{flags} is not valid: {why}"))
         })
     }

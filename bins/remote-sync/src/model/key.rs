@@ -28,6 +28,17 @@ pub(crate) fn split(key: &str) -> (&str, &str) {
     key.split_once('/').unwrap_or(("", key))
 }
 
+/// Fails with a sentence if the key of a source or of its target is none that an object can have.
+pub(crate) fn check(source: &str, target: &str) -> Result<(), String> {
+    for (side, key) in [("source", source), ("target", target)] {
+        let (namespace, name) = split(key);
+        if !namespace.is_empty() && !valid_label(namespace) || !valid_name(name) {
+            return Err(format!("the {side} would be {key:?}, which is not a valid name"));
+        }
+    }
+    Ok(())
+}
+
 /// The namespace and the name of an object, empty if it has none.
 pub(crate) fn namespaced_name(object: &Value) -> (&str, &str) {
     let part = |key: &str| object["metadata"][key].as_str().unwrap_or_default();
@@ -125,34 +136,27 @@ impl NameMapping {
         Some(Pair { kind, key: of(namespace, name).into() })
     }
 
-    pub(crate) fn source_key(&self, pair: &Pair) -> ObjectKey {
-        format!("{}{}", pair.key, self.resource_suffix).into()
+    /// The key of the source; `canonical` is that of the pair.
+    pub(crate) fn source_key(&self, canonical: &str) -> ObjectKey {
+        self.source_name(canonical).into()
     }
 
-    /// Namespace and name of the source; also of the Secret that one of this name is uploaded to.
-    pub(crate) fn source(&self, namespace: &str, name: &str) -> (String, String) {
-        (namespace.to_owned(), format!("{name}{}", self.resource_suffix))
+    pub(crate) fn target_key(&self, canonical: &str) -> ObjectKey {
+        let (namespace, name) = split(canonical);
+        of(&self.target_namespace(namespace), name)
     }
 
-    pub(crate) fn target(&self, namespace: &str, name: &str) -> (String, String) {
-        let namespace = match &self.target_namespace {
+    /// The name of the source; also of the Secret that one of this name is uploaded to.
+    pub(crate) fn source_name(&self, name: &str) -> String {
+        format!("{name}{}", self.resource_suffix)
+    }
+
+    fn target_namespace(&self, namespace: &str) -> String {
+        match &self.target_namespace {
             _ if namespace.is_empty() => String::new(),
             Some(only) => only.clone(),
             None => format!("{namespace}{}", self.namespace_suffix),
-        };
-        (namespace, name.to_owned())
-    }
-
-    pub(crate) fn check(&self, namespace: &str, name: &str) -> Result<(), String> {
-        let source = self.source(namespace, name);
-        let target = self.target(namespace, name);
-        for (side, (namespace, name)) in [("source", &source), ("target", &target)] {
-            if !namespace.is_empty() && !valid_label(namespace) || !valid_name(name) {
-                let place = of(namespace, name);
-                return Err(format!("the {side} would be {place:?}, which is not a valid name"));
-            }
         }
-        Ok(())
     }
 
     /// Returns whether a source's name can match `other` as well.

@@ -69,10 +69,10 @@ fn accepted_flags_and_their_values() {
 
     let mapping = |line: &str| with(line).unwrap().mapping.names("hub");
     let suffixed = mapping("-source-name-suffix .{cluster} -namespace-prefix my-");
-    assert_eq!(suffixed.source("my-a", "x"), ("my-a".to_owned(), "x.hub".to_owned()));
+    assert_eq!(&*suffixed.source_key("my-a/x"), "my-a/x.hub");
     // Of several hubs the marks keep the copies apart.
     let one = mapping("-source-namespace a -target-namespace b -remote-kubeconfig /b");
-    assert_eq!(one.target("a", "x"), ("b".into(), "x".into()));
+    assert_eq!(&*one.target_key("a/x"), "b/x");
 
     let orphans = |line: &str| with(line).unwrap().orphans;
     assert_eq!(orphans("-orphan-grace never").grace, None);

@@ -109,7 +109,7 @@ impl PairContext<'_> {
     }
 
     fn create(&self, source: &Cached<SourceObject>, attempt: &mut Attempt) -> Result<Next> {
-        let namespace = &*self.target.namespace;
+        let namespace = self.target.namespace();
         if let Some(reason) = self.remote.lacks_namespace(namespace, Instant::now()) {
             return Ok(Break(reason));
         }

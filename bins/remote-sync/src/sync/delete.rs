@@ -107,7 +107,7 @@ impl PairContext<'_> {
     /// `pkg/controller/namespace/deletion`, apiextensions `pkg/controller/finalizer`), so a read now cannot be too
     /// early. Whoever may not read them has the limits alone.
     fn is_swept(&self, source: Option<&Cached<SourceObject>>) -> Result<bool> {
-        if !self.source.namespace.is_empty() && self.is_namespace_swept()? {
+        if !self.source.namespace().is_empty() && self.is_namespace_swept()? {
             return Ok(true);
         }
         let kind = &self.source.kind.resource;
@@ -129,7 +129,7 @@ impl PairContext<'_> {
     /// Whoever has read one may read the next: a refusal then leaves it open whether that is being deleted.
     fn is_namespace_swept(&self) -> Result<bool> {
         let has_read = &self.remote.has_read_namespace;
-        match self.is_terminating(&NAMESPACES.cluster_object(&self.source.namespace)) {
+        match self.is_terminating(&NAMESPACES.cluster_object(self.source.namespace())) {
             Err(Error::Forbidden(_)) if !has_read.load(Relaxed) => Ok(false),
             ends => {
                 has_read.fetch_or(ends.is_ok(), Relaxed);

@@ -52,7 +52,7 @@ impl PairContext<'_> {
         attempt.namespace_created = true;
         self.remote.metrics.wrote("create_namespace");
         let origin = rules.deletes_namespaces.then(|| self.origin(source));
-        let (name, keys) = (&self.target.namespace, &self.context.reader.keys);
+        let (name, keys) = (self.target.namespace(), &self.context.reader.keys);
         let body = patch::namespace(name, origin.as_ref(), keys);
         let place = NAMESPACES.cluster_object(name);
         match self.target.ask(&|client| client.create(&place, &body)) {
@@ -68,7 +68,7 @@ impl PairContext<'_> {
 
     /// Has all pairs in the namespace wait, as each write would be refused.
     pub(super) fn wait_for_namespace(&self, reason: Reason) -> Next {
-        self.remote.note_missing(&self.target.namespace, reason, Instant::now());
+        self.remote.note_missing(self.target.namespace(), reason, Instant::now());
         Break(reason)
     }
 
@@ -76,7 +76,7 @@ impl PairContext<'_> {
     /// that cannot be known, it stays.
     pub(super) fn delete_namespace(&self, attempt: &mut Attempt) -> Result<Next> {
         attempt.namespace_done = true;
-        let name = &*self.target.namespace;
+        let name = self.target.namespace();
         let place = NAMESPACES.cluster_object(name);
         let keep = |reason: &str| {
             log_pair!(Level::Info, self, "namespace kept", target = name, reason = reason);
@@ -121,9 +121,8 @@ impl PairContext<'_> {
         let mut stores = self.remote.target.stores.iter().enumerate();
         stores.any(|(kind, store)| {
             let is_other = |key: &str| {
-                let (namespace, name) = key::split(key);
-                let is_own = kind == self.id.kind && name == self.target.name;
-                namespace == self.target.namespace && !is_own
+                let is_own = kind == self.id.kind && *key == *self.target.key;
+                key::split(key).0 == self.target.namespace() && !is_own
             };
             store.count_where(is_other) > 0
         })
@@ -144,7 +143,7 @@ impl PairContext<'_> {
             return Ok(None);
         }
         // One more than Kubernetes puts there.
-        let path = format!("{}?limit=2", kind.resource.collection(&self.target.namespace).path());
+        let path = format!("{}?limit=2", kind.resource.collection(self.target.namespace()).path());
         let list = client.document(&path)?;
         let items = list["items"].as_array().ok_or_else(|| {
             Error::BadPeer(format!("list {plural} on {}: the answer is not a list", client.name()))

@@ -54,8 +54,8 @@ macro_rules! log_pair {
             $level,
             remote = &*pair.remote.name,
             kind:% = pair.kind(),
-            namespace = &*pair.source.namespace,
-            name = &*pair.source.name
+            namespace = pair.source.namespace(),
+            name = pair.source.name()
             $(, $key:% = $value)*;
             $message
         )
@@ -73,13 +73,12 @@ impl<'a> PairContext<'a> {
         let (id, names, of) = (&item.key, &remote.names, (context, remote, item));
         let source = (&*remote.source, kinds.source);
         let target = (&*remote.target, kinds.target);
-        let (namespace, name) = key::split(&id.key);
         Self {
             context,
             remote,
             id,
-            source: PairObject::new(of, source, names.source(namespace, name)),
-            target: PairObject::new(of, target, names.target(namespace, name)),
+            source: PairObject::new(of, source, names.source_key(&id.key)),
+            target: PairObject::new(of, target, names.target_key(&id.key)),
             source_mark: remote.source.cluster.mark(),
             item,
         }
@@ -100,8 +99,7 @@ impl<'a> PairContext<'a> {
     /// Why no attempt is of use until the pair changes: a name that is invalid, or an object that costs too much
     /// memory.
     pub(crate) fn blocked(&self) -> Option<String> {
-        let (namespace, name) = key::split(&self.id.key);
-        if let Err(sentence) = self.remote.names.check(namespace, name) {
+        if let Err(sentence) = key::check(&self.source.key, &self.target.key) {
             return Some(sentence);
         }
         let which = if self.source.is_too_large() { "source" } else { "target" };
@@ -118,14 +116,14 @@ impl<'a> PairContext<'a> {
         let (source, target) = (self.source.observe(), self.target.observe());
         let (source_cluster, target_cluster) =
             (remote.source.cluster.identity(), remote.target.cluster.uid());
-        let (namespace, uid) = (&self.target.namespace, source.as_ref().map(|it| it.uid));
+        let (namespace, uid) = (self.target.namespace(), source.as_ref().map(|it| it.uid));
         let (all, none) = (remote.memory(), PairMemory::default());
         let memory = all.get(self.id).unwrap_or(&none);
         Observed {
             uploads: remote.controllers_of_secrets(namespace, uid, memory),
             updated: memory.updated.settled(),
             uploaded: memory.uploaded.settled(),
-            place: reader.place(&self.source.namespace, &self.source.name, &reader.finalizer),
+            place: reader.place(self.source.namespace(), self.source.name(), &reader.finalizer),
             source_cluster,
             target_cluster,
             source,
@@ -154,8 +152,8 @@ impl<'a> PairContext<'a> {
     pub(crate) fn origin(&self, source: &Cached<SourceObject>) -> Origin<'_> {
         Origin {
             cluster: &self.source_mark,
-            namespace: &self.source.namespace,
-            name: &self.source.name,
+            namespace: self.source.namespace(),
+            name: self.source.name(),
             uid: source.uid,
             generation: source.value.state.generation,
             finalizer: &self.context.reader.finalizer,
@@ -174,8 +172,6 @@ impl<'a> PairContext<'a> {
 }
 
 pub(crate) struct PairObject<'a, T> {
-    pub(crate) namespace: String,
-    pub(crate) name: String,
     pub(crate) key: ObjectKey,
     pub(crate) kind: Arc<ApiResource>,
     pub(super) side: &'a ClusterSide<T>,
@@ -192,12 +188,10 @@ impl<'a, T: SideObject> PairObject<'a, T> {
     fn new(
         (context, remote, item): (&'a SyncContext, &'a RemoteSync, &'a WorkItem<Pair>),
         (side, kind): (&'a ClusterSide<T>, Arc<ApiResource>),
-        (namespace, name): (String, String),
+        key: ObjectKey,
     ) -> Self {
         Self {
-            key: key::of(&namespace, &name),
-            namespace,
-            name,
+            key,
             kind,
             side,
             remote,
@@ -206,6 +200,14 @@ impl<'a, T: SideObject> PairObject<'a, T> {
             lists: Cell::default(),
             token: Cell::default(),
         }
+    }
+
+    pub(crate) fn namespace(&self) -> &str {
+        key::split(&self.key).0
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        key::split(&self.key).1
     }
 
     fn store(&self) -> &'a ObjectStore<T> {
@@ -228,7 +230,7 @@ impl<'a, T: SideObject> PairObject<'a, T> {
     }
 
     pub(crate) fn at(&self) -> Target<'_> {
-        self.kind.resource.object_in(&self.namespace, &self.name)
+        self.kind.resource.object_in(self.namespace(), self.name())
     }
 
     pub(crate) fn ask<R>(&self, request: &dyn Fn(&Client) -> Result<R>) -> Result<R> {

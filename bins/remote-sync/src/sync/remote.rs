@@ -144,7 +144,7 @@ impl RemoteSync {
     }
 
     pub(crate) fn has_source(&self, pair: &Pair) -> bool {
-        self.source.stores[pair.kind].has(&self.names.source_key(pair))
+        self.source.stores[pair.kind].has(&self.names.source_key(&pair.key))
     }
 
     /// Returns whether there are other sources whose targets are in the target's namespace.

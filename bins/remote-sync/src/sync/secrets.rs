@@ -34,7 +34,7 @@ impl PairContext<'_> {
     ) -> Result<Next> {
         attempt.secrets_tried.push(index);
         let name = &self.context.settings.secrets[index];
-        let from = SECRETS.object(&self.target.namespace, name);
+        let from = SECRETS.object(self.target.namespace(), name);
         let Some(secret) = optional(self.target.ask(&|client| client.get(&from)))? else {
             return Ok(Continue(()));
         };
@@ -45,12 +45,12 @@ impl PairContext<'_> {
         let (keys, uid) = (&self.context.settings.keys, source.uid.to_string());
         let owner = SecretOwner {
             resource: &self.source.kind.resource,
-            name: &self.source.name,
+            name: self.source.name(),
             uid: &uid,
         };
         // With the suffix that the source has.
-        let to = self.remote.names.source("", name).1;
-        let place = SECRETS.object(&self.source.namespace, &to);
+        let to = self.remote.names.source_name(name);
+        let place = SECRETS.object(self.source.namespace(), &to);
         let there = optional(self.source.ask(&|client| client.get(&place)))?;
         let standing = there.as_ref().map(|it| SecretStanding::of(it, &secret, &owner, keys));
         if !secret::is_uploaded(&secret) {
@@ -72,7 +72,7 @@ impl PairContext<'_> {
                 true => client.replace(&place, &body),
                 false => client.create(&place, &body),
             })?;
-            let target = key::of(&self.source.namespace, &to);
+            let target = key::of(self.source.namespace(), &to);
             log_pair!(Level::Info, self, "Secret uploaded", target = target);
         }
         self.remote.memory().update(self.id, |memory| {

@@ -43,38 +43,40 @@ fn an_event_leads_to_the_canonical_names() {
 
 #[test]
 fn the_canonical_names_lead_to_both_sides() {
-    let pair = |namespace: &str, name: &str| (namespace.to_owned(), name.to_owned());
     let both = names("-us-east", "-ns", "my-");
-    assert_eq!(both.source("my-t1", "tenant"), pair("my-t1", "tenant-us-east"));
-    assert_eq!(both.target("my-t1", "tenant"), pair("my-t1-ns", "tenant"));
-    assert_eq!(both.source("", "tenant"), pair("", "tenant-us-east"));
-    assert_eq!(both.target("", "tenant"), pair("", "tenant"));
     let remote = names("-{cluster}", "-{cluster}", "");
-    assert_eq!(remote.source("x", "foo"), pair("x", "foo-east"));
-    assert_eq!(remote.target("x", "foo"), pair("x-east", "foo"));
+    for (names, canonical, source, target) in [
+        (&both, "my-t1/tenant", "my-t1/tenant-us-east", "my-t1-ns/tenant"),
+        (&both, "/tenant", "/tenant-us-east", "/tenant"),
+        (&remote, "x/foo", "x/foo-east", "x-east/foo"),
+    ] {
+        let keys = (names.source_key(canonical), names.target_key(canonical));
+        assert_eq!((&*keys.0, &*keys.1), (source, target));
+    }
 }
 
 #[test]
 fn names_that_no_object_can_have_are_refused() {
-    let check = |namespace: &str, name: &str| names("-rs", "-ns", "").check(namespace, name);
-    assert_eq!(check("a", "test"), Ok(()));
-    assert_eq!(check("", "test"), Ok(()));
-    let longest = "n".repeat(250);
-    assert_eq!(check(&"a".repeat(60), &longest), Ok(()));
-    for (namespace, name, sentence) in [
-        ("a", "", "the source would be \"a/-rs\", which is not a valid name"),
-        ("a", "A", "the source would be \"a/A-rs\""),
-        ("a", &*format!("{longest}n"), "the source would be \"a/nnn"),
-        (&*"a".repeat(61), "test", "the target would be \"aaa"),
-        ("A", "test", "the source would be \"A/test-rs\", which is not a valid name"),
+    let checked = |suffix: &str, canonical: &str| {
+        let names = names(suffix, "-ns", "");
+        check(&names.source_key(canonical), &names.target_key(canonical))
+    };
+    let (longest, longest_namespace) = ("n".repeat(250), "a".repeat(60));
+    for valid in ["a/test", "/test", &format!("{longest_namespace}/{longest}")] {
+        assert_eq!(checked("-rs", valid), Ok(()));
+    }
+    for (suffix, canonical, sentence) in [
+        ("-rs", "a/", "the source would be \"a/-rs\", which is not a valid name"),
+        ("-rs", "a/A", "the source would be \"a/A-rs\""),
+        ("-rs", &*format!("a/{longest}n"), "the source would be \"a/nnn"),
+        ("-rs", &*format!("{longest_namespace}a/test"), "the target would be \"aaa"),
+        ("-rs", "A/test", "the source would be \"A/test-rs\", which is not a valid name"),
+        ("rs", "a/x-", "the target would be \"a-ns/x-\", which is not a valid name"),
+        ("rs", "a/", "the target would be \"a-ns/\", which is not a valid name"),
     ] {
-        let refusal = check(namespace, name).unwrap_err();
+        let refusal = checked(suffix, canonical).unwrap_err();
         assert!(refusal.starts_with(sentence), "{refusal}");
     }
-    let refusal = names("rs", "", "").check("a", "x-").unwrap_err();
-    assert_eq!(refusal, "the target would be \"a/x-\", which is not a valid name");
-    let refusal = names("rs", "", "").check("a", "").unwrap_err();
-    assert_eq!(refusal, "the target would be \"a/\", which is not a valid name");
 }
 
 #[test]
@@ -102,12 +104,12 @@ fn with_fixed_namespaces_a_target_does_not_tell_its_source() {
     };
     for names in [template.names("east"), template.common()] {
         assert_eq!(names.canonical(Target, "agent", "x"), Some(("cluster1", "x")));
-        assert_eq!(names.target("cluster1", "x"), ("agent".into(), "x".into()));
+        assert_eq!(&*names.target_key("cluster1/x"), "agent/x");
         for elsewhere in ["cluster1", "agent-2", "other"] {
             assert_eq!(names.canonical(Target, elsewhere, "x"), None);
         }
         assert_eq!(names.canonical(Target, "", "x"), Some(("", "x")));
-        assert_eq!(names.target("", "x"), (String::new(), "x".into()));
+        assert_eq!(&*names.target_key("/x"), "/x");
     }
     let names = template.names("east");
     assert_eq!(names.canonical(Source, "cluster1", "x-east"), Some(("cluster1", "x")));
