@@ -37,6 +37,8 @@ pub(crate) struct WorkMemory {
     pub(crate) digests: Digests,
     /// Digest of the status that the hub has.
     pub(crate) status: u64,
+    /// Passes in a row that undid what others had changed: these may undo it again.
+    pub(crate) drifts: u32,
 }
 
 /// Applies all manifests, prunes what none of them names any more, and reports.
@@ -45,7 +47,7 @@ pub(crate) fn bring(
     agent: &WorkAgent,
     work: &ManifestWork,
     record: AppliedManifestWork,
-    WorkMemory { digests, status }: &mut WorkMemory,
+    memory: &mut WorkMemory,
 ) -> Result<Progress> {
     let texts = work.spec.workload.manifests.iter().enumerate();
     let mut manifests: Vec<Manifest> =
@@ -55,15 +57,17 @@ pub(crate) fn bring(
     let intents = merged(recorded, &wanted);
     let record = write_record(io, &record, intents)?;
     manifests.sort_by_key(|manifest| rank(&manifest.meta.kind));
-    let mut budget = MAX_VALUES_LENGTH;
+    let (mut budget, mut drifted) = (MAX_VALUES_LENGTH, false);
     let mut results: Vec<(Manifest, Outcome)> = manifests
         .into_iter()
         .map(|manifest| {
-            let attempt = apply_manifest(io, work, &record, &manifest, digests);
+            let attempt = apply_manifest(io, work, &record, &manifest, &mut memory.digests);
+            drifted |= attempt.drifted;
             let outcome = Outcome::of(io, (agent, work), &manifest, &attempt, &mut budget);
             (manifest, outcome)
         })
         .collect();
+    memory.drifts = if drifted { memory.drifts.saturating_add(1) } else { 0 };
     results.sort_by_key(|(manifest, _)| manifest.meta.ordinal);
     let left = prune_unwanted(io, work, &record, &results);
     let is_pending = !left.is_empty() || results.iter().any(|(_, outcome)| outcome.is_pending);
@@ -77,9 +81,9 @@ pub(crate) fn bring(
     });
     write_record(io, &record, merged(&left, &with_uid.collect::<Vec<_>>()))?;
     let wanted: BTreeSet<_> = wanted.iter().map(|entry| entry.identifier()).collect();
-    digests.retain(|object, _| wanted.contains(object));
+    memory.digests.retain(|object, _| wanted.contains(object));
     let conditions = results.into_iter().map(|(_, outcome)| outcome.condition).collect();
-    *status = report(io, work, conditions)?;
+    memory.status = report(io, work, conditions)?;
     Ok(if is_pending { Progress::Pending } else { Progress::Done })
 }
 
@@ -120,7 +124,7 @@ pub(crate) fn observe(
     let outcomes = texts.map(|(ordinal, text)| {
         let manifest = Manifest::read(io, ordinal, text);
         let object = look(io, &side(work), &manifest);
-        let attempt = ApplyAttempt { applied: None, object };
+        let attempt = ApplyAttempt { applied: None, object, drifted: false };
         Outcome::of(io, (agent, work), &manifest, &attempt, &mut budget)
     });
     let outcomes: Vec<Outcome> = outcomes.collect();
@@ -144,7 +148,8 @@ fn apply_manifest(
         && condition_rules(configs, &object).iter().any(|rule| rule.condition == COMPLETE);
     if is_complete && manifest.kind.is_ok() {
         let object = look(io, &side, manifest);
-        return ApplyAttempt { applied: Some(side.map(drop).map_err(ApplyError::Failed)), object };
+        let applied = Some(side.map(drop).map_err(ApplyError::Failed));
+        return ApplyAttempt { applied, object, drifted: false };
     }
     let strategy = strategy(configs, &object);
     let digest = digest((manifest.digest, &strategy));
@@ -167,12 +172,13 @@ fn apply_manifest(
     });
     match applied {
         Ok((live, written)) => {
-            if written && is_same {
+            let drifted = written && is_same;
+            if drifted {
                 io.drift_mended(&object);
             }
             digests.insert(object, digest);
             let object = if live.is_null() { Err(Availability::No) } else { Ok(live) };
-            ApplyAttempt { applied: Some(Ok(())), object }
+            ApplyAttempt { applied: Some(Ok(())), object, drifted }
         }
         Err(error) => {
             // The write may have landed all the same: the manifest before it is an edit, too.
@@ -181,7 +187,7 @@ fn apply_manifest(
             }
             // As upstream's condition Available, which no executor limits.
             let object = look(io, &Ok(Side::Managed), manifest);
-            ApplyAttempt { applied: Some(Err(error)), object }
+            ApplyAttempt { applied: Some(Err(error)), object, drifted: false }
         }
     }
 }

@@ -25,7 +25,8 @@ use super::{
 
 /// The longest wait before a work that failed is tried again.
 const MAX_BACKOFF: Duration = Duration::from_secs(60);
-/// Changes of applied objects begin a pass of their work this often at most: another writer may undo each write.
+/// The shortest time between two passes of a work because its objects changed. It doubles, up to [`MAX_BACKOFF`], with
+/// each pass that undoes another writer's change: the two must not fight at full speed.
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
 /// The same for a work's status, which another writer may change again and again.
 const STATUS_INTERVAL: Duration = Duration::from_secs(10);
@@ -74,8 +75,8 @@ impl WorkController {
             }
             let interval = self.duty.settings.status_sync_interval;
             for (work, scrape) in self.duty.watches.take_changed() {
-                let spacing = if scrape == Scrape::Poll { interval } else { MIN_INTERVAL };
                 if let Some(pass) = self.passes.get_mut(&work) {
+                    let spacing = if scrape == Scrape::Poll { interval } else { pass.spacing() };
                     pass.hasten(Instant::now(), spacing);
                 }
             }
@@ -155,6 +156,10 @@ impl WorkController {
         let Some(pass) = self.passes.get_mut(name) else { return };
         (pass.seen, pass.version) = (seen, work.metadata.resource_version.clone());
         pass.memory.status = work.status_digest;
+        // A change so long after the last one begins another row.
+        if pass.ended.is_some_and(|ended| ended.elapsed() > 2 * MAX_BACKOFF) {
+            pass.memory.drifts = 0;
+        }
         let objects = objects(&mut self.clients, &work);
         self.duty.watches.follow(name, &objects, &self.duty.managed, &self.duty.stop);
         let result = reconcile(&mut self.clients, &self.agent, &work, &mut pass.memory);
@@ -181,6 +186,10 @@ impl Pass {
         {
             self.hasten(now, STATUS_INTERVAL);
         }
+    }
+
+    fn spacing(&self) -> Duration {
+        MIN_INTERVAL.saturating_mul(1 << self.memory.drifts.min(6)).min(MAX_BACKOFF)
     }
 
     /// An applied object has changed: another pass, so long after the last one at least.

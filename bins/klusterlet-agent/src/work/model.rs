@@ -91,7 +91,7 @@ fn pass(world: &World, fault: Option<(usize, Fault)>) -> (World, usize) {
         raw_limit: None,
     };
     let mut io = Connection::new(world.clone(), fault);
-    let mut memory = WorkMemory { digests: world.digests(), status: 0 };
+    let mut memory = WorkMemory { digests: world.digests(), ..WorkMemory::default() };
     match world.work() {
         Some(work) => {
             // The next pass comes anyway.

@@ -31,6 +31,8 @@ pub(crate) struct ApplyAttempt {
     pub(crate) applied: Option<std::result::Result<(), ApplyError>>,
     /// The object, or why there is none.
     pub(crate) object: std::result::Result<Value, Availability>,
+    /// Others had changed the object.
+    pub(crate) drifted: bool,
 }
 
 /// The entry of a manifest in the status of its work.
