@@ -67,3 +67,17 @@ pub fn wrap(tag: u8, content: &[u8]) -> Vec<u8> {
     };
     [&head[..], content].concat()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_of_one_and_more_bytes_are_right() {
+        for (length, head) in
+            [(127, &[0x30, 127][..]), (128, &[0x30, 0x81, 128]), (256, &[0x30, 0x82, 1, 0])]
+        {
+            assert_eq!(wrap(SEQUENCE, &vec![7; length]), [head, &vec![7; length]].concat());
+        }
+    }
+}

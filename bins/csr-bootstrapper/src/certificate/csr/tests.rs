@@ -9,7 +9,6 @@ use apiclient::resource::valid_name;
 
 use self::authority::*;
 use super::*;
-use sidecar::der::{SEQUENCE, wrap};
 
 /// The output of openssl for `input`; `None` without openssl.
 fn openssl(arguments: &[&str], input: &str) -> Option<String> {
@@ -69,15 +68,6 @@ fn openssl_verifies_requests_and_reads_their_names() {
         }
         let public = openssl(&["req", "-pubkey", "-noout"], &request.pem().unwrap());
         assert_eq!(public, openssl(&["pkey", "-pubout"], &request.key));
-    }
-}
-
-#[test]
-fn lengths_of_one_and_more_bytes_are_right() {
-    for (length, head) in
-        [(127, &[0x30, 127][..]), (128, &[0x30, 0x81, 128]), (256, &[0x30, 0x82, 1, 0])]
-    {
-        assert_eq!(wrap(SEQUENCE, &vec![7; length]), [head, &vec![7; length]].concat());
     }
 }
 
