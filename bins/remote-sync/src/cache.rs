@@ -1,5 +1,5 @@
-//! A cluster as one side of all pairs: stores that reflectors keep up to date, and requests within a rate limit, which
-//! never wait for a connection, with the retries that their failures call for.
+//! One cluster as the source or target side of pairs: stores kept by reflectors, and rate-limited requests that never
+//! wait for a connection. Classifies failures and computes their backoff.
 
 pub(crate) mod reflector;
 pub(crate) mod store;
@@ -28,14 +28,14 @@ use crate::{
 /// The longest Retry-After that is honored: the response may be a gateway's.
 pub(crate) const MAX_PAUSE: Duration = Duration::from_secs(60);
 
-/// What requests of a pair showed and its stores do not have yet.
+/// What a pair's requests returned, and its stores do not have yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Answers {
     pub(crate) source: Option<Answer<SourceObject>>,
     pub(crate) target: Option<Answer<TargetObject>>,
 }
 
-/// One side of a pair.
+/// The objects on one side of pairs.
 pub(crate) trait SideObject: Clone + PartialEq + Send + 'static {
     const ROLE: Role;
 
@@ -43,7 +43,7 @@ pub(crate) trait SideObject: Clone + PartialEq + Send + 'static {
 
     fn answer(answers: &mut Answers) -> &mut Option<Answer<Self>>;
 
-    /// Returns whether the document of a new object is kept for its pair. Most of what was `listed` is in sync already.
+    /// Returns whether to keep a new object's document for its pair. Most `listed` objects are already in sync.
     fn keeps_document(&self, listed: bool) -> bool;
 }
 
@@ -79,17 +79,17 @@ impl SideObject for TargetObject {
     }
 }
 
-/// A cluster, with the sources or the targets on it.
+/// A cluster, with its sources or its targets.
 pub(crate) struct ClusterSide<T> {
     pub(crate) cluster: Arc<Connection>,
     /// By kind.
     pub(crate) stores: Vec<Arc<ObjectStore<T>>>,
-    /// The targets' by name, in the order of `-target-secret-name`; of sources none.
+    /// On the targets' side, by name in the order of `-target-secret-name`; empty for sources.
     pub(crate) secrets: Vec<(String, Arc<ObjectStore<TargetSecret>>)>,
 }
 
 impl Connection {
-    /// Sends a request of no attempt, once the rate limit lets it.
+    /// Sends a request outside of an attempt, after a wait for the rate limiter.
     pub(crate) fn ask<T>(
         &self,
         stop: &Stop,
@@ -99,7 +99,7 @@ impl Connection {
         self.send(request)
     }
 
-    /// Waits for a token of the rate limit; a recent change is `urgent`.
+    /// Waits for a token of the rate limiter; `urgent` for recent changes.
     pub(crate) fn wait_for_token(&self, urgent: bool, stop: &Stop) -> Result<()> {
         if self.limiter().wait(urgent, stop) {
             return Ok(());
@@ -107,9 +107,8 @@ impl Connection {
         Err(Error::Unreachable("the remote was removed, or the process is shutting down".into()))
     }
 
-    /// Sends a request for which there is a token. A response that says that the cluster is busy or unreachable slows
-    /// down all requests; after a 401 the credentials are read at once. `dyn`: one copy per caller would make the
-    /// program 1 % larger.
+    /// Sends a request that has its token. Retry-After pauses all requests, a failed connection brings the next probe
+    /// forward, and a 401 reloads the credentials. `dyn`: one copy per caller would make the program 1 % larger.
     pub(crate) fn send<T>(&self, request: &mut dyn FnMut(&Client) -> Result<T>) -> Result<T> {
         let result = request(&self.session()?.client);
         if let Err(error) = &result {
@@ -140,14 +139,14 @@ impl<T: SideObject> ClusterSide<T> {
         Arc::new(Self { cluster, stores, secrets: secrets.collect() })
     }
 
-    /// Returns whether Secrets were listed completely in this session. A name whose Secrets may not be listed stops
-    /// nothing else.
+    /// Returns whether all Secrets were listed in this session. A name without permission to list it does not block the
+    /// others.
     pub(crate) fn has_secrets(&self, session: u64) -> bool {
         self.secrets.iter().all(|(_, it)| it.is_complete(session) || it.is_refused())
     }
 }
 
-/// A pair's kind as both clusters serve it.
+/// A kind as both clusters serve it.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct ApiResources {
     pub(crate) source: Arc<ApiResource>,
@@ -155,7 +154,7 @@ pub(crate) struct ApiResources {
 }
 
 impl ApiResources {
-    /// The kind, once it was found on both sides.
+    /// Returns the kind once both sides have resolved it.
     pub(crate) fn of(
         source: &ClusterSide<SourceObject>,
         target: &ClusterSide<TargetObject>,
@@ -165,24 +164,24 @@ impl ApiResources {
     }
 }
 
-/// client-go's shortest backoff (`util/workqueue/default_rate_limiters.go:50`), and a longest: a quarter of an
-/// hour, as client-go's longest is, is too long for people who are waiting.
+/// client-go's shortest backoff (`util/workqueue/default_rate_limiters.go:50`), and the longest. client-go's longest, a
+/// quarter of an hour, is too long for people who wait.
 const FIRST: Duration = Duration::from_millis(5);
 const LONGEST: Duration = Duration::from_secs(300);
-/// Shortest and longest backoff for failures that only a person can fix; the longest is client-go's.
+/// Shortest and longest backoff for failures that a person must fix; the longest is client-go's.
 const FIRST_REFUSED: Duration = Duration::from_secs(30);
 const LONGEST_REFUSED: Duration = Duration::from_secs(1000);
 
-/// The reaction that a failure calls for.
+/// How to retry after a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum RetryClass {
-    /// Somebody else was faster: read again, the first time without a wait.
+    /// Another writer was faster: read again, the first time immediately.
     Stale,
-    /// It may succeed soon.
+    /// A retry may succeed soon.
     Transient,
     /// The same request would be rejected again.
     Refused,
-    /// No response: the whole connection is in doubt.
+    /// No valid response: the connection is in doubt.
     Down,
 }
 
@@ -209,7 +208,7 @@ pub(crate) fn classify(error: &Error) -> RetryClass {
     }
 }
 
-/// The wait after a failure that follows `before` others.
+/// The wait after a failure that follows `before` earlier ones.
 pub(crate) fn backoff(class: RetryClass, before: u32) -> Duration {
     let (first, longest, doublings) = match class {
         RetryClass::Stale if before == 0 => return Duration::ZERO,

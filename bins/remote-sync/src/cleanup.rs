@@ -1,7 +1,7 @@
-//! Cleanup (`-cleanup`): lists every kind on every cluster, patches what is this instance's, and lists again until
-//! nothing of it is left, so that the instance can be uninstalled. The objects stay, on both sides. A source is known
-//! by the finalizer alone, and a target by that and the cluster in its origin annotation, whatever the mapping is by
-//! now. Metadata is all that this needs.
+//! Cleanup (`-cleanup`): removes the marks of this instance from all objects of all clusters, so that the instance can
+//! be uninstalled. Lists and patches until a list finds none; the objects stay. The finalizer identifies a source;
+//! finalizer and cluster in its origin annotation identify a target. Neither depends on the current name mapping. Only
+//! metadata is read.
 
 use std::{collections::BTreeMap, ops::ControlFlow, sync::Arc, time::Duration};
 
@@ -31,21 +31,21 @@ use crate::{
     sync::patch,
 };
 
-/// Lists of a kind that are followed by patches: others may be faster, but what comes back every time does not end.
+/// The most passes over a kind: other writers may interfere, but must not cause an endless loop.
 const MAX_PASSES: u32 = 3;
-/// The wait before the next list if something could not be cleaned.
+/// The wait before the next list if an object could not be cleaned.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_NAMES: usize = 10;
 
 /// Cleans all clusters that can be reached.
 ///
 /// # Errors
-/// `Unavailable` with what is left: an object, or a cluster or kind that could not be looked at.
+/// `Unavailable` with what is left: an object, or a cluster or kind that could not be read.
 pub(crate) fn run(controller: &Controller) -> Result<()> {
     once::wait_for_remotes(controller, |it| it.clusters().iter().all(|it| it.is_connected()))?;
     let remotes = controller.remotes();
     let sources: Vec<_> = remotes.iter().map(|remote| remote.source.cluster.identity()).collect();
-    // Remotes that are not known, or were skipped.
+    // Remotes that are unknown or skipped.
     let trouble = controller.registry_trouble();
     let mut left: Vec<_> = trouble.into_iter().map(|why| format!("registry: {why}")).collect();
     for wanted in &controller.context.settings.resources {
@@ -61,7 +61,7 @@ pub(crate) fn run(controller: &Controller) -> Result<()> {
                 Err(error) => left.push(format!("{wanted} ({}): {error}", cluster.name())),
             }
         }
-        // On one cluster it may be gone, with all its objects; on none of them it is a mistake.
+        // A cluster may no longer serve the kind, and then has no objects; if no cluster does, the kind is a mistake.
         left.extend(unserved.filter(|_| !served));
     }
     match left.len() {
@@ -73,7 +73,7 @@ pub(crate) fn run(controller: &Controller) -> Result<()> {
     }
 }
 
-/// The local cluster and all remotes, with the role that objects have there.
+/// The local cluster and all remotes, with the role of their objects.
 fn clusters(controller: &Controller) -> Vec<(Arc<Connection>, Role)> {
     let own = controller.context.settings.local_role;
     let others = if own == Role::Source { Role::Target } else { Role::Source };
@@ -91,12 +91,12 @@ struct Sweep<'a> {
     sources: &'a [Arc<ClusterIdentity>],
 }
 
-/// Objects that carry marks, with the patch that removes them: as text, which takes a fifth of the memory. `None` for
-/// an object that is too large to be read.
+/// Objects with marks, and the patch that removes them, as text, which takes a fifth of the memory. `None` for an
+/// object that is too large to read.
 type Marked = Vec<(ObjectKey, Option<String>)>;
 
 impl Sweep<'_> {
-    /// Lists and patches until a list shows nothing; returns what the last one shows.
+    /// Lists and patches until a list finds nothing; returns what the last list found.
     fn run(&self) -> Result<Vec<String>> {
         let (settings, stop) = (&self.controller.context.settings, &self.controller.stop);
         let found =
@@ -126,7 +126,7 @@ impl Sweep<'_> {
         }
     }
 
-    /// What is left to do for an object, in a sentence.
+    /// Describes what is left of an object.
     fn left(&self, key: &ObjectKey, failed: &BTreeMap<ObjectKey, String>) -> String {
         let again = "something marks it again, is the instance still running?";
         let why = failed.get(key).map_or(again, String::as_str);
@@ -167,7 +167,7 @@ impl Sweep<'_> {
         let patch = patch.ok_or_else(|| Error::TooLarge("it is too large to be read".into()))?;
         let write = &mut |client: &Client| client.patch(target, Patch::Json, &patch);
         match self.cluster.ask(&self.controller.stop, write) {
-            // NotFound: a source that was only waiting for its finalizer.
+            // NotFound: the source was waiting only for its finalizer.
             Ok(_) | Err(Error::NotFound(_)) => self.log(target, "cleaned"),
             Err(error) => {
                 let remote = self.cluster.name();
@@ -188,9 +188,9 @@ fn at<'a>(all: &Target<'a>, key: &'a str) -> Target<'a> {
     all.resource.object_in(namespace, name)
 }
 
-/// The patch that removes this instance's marks from an object, if it carries any. A source's annotations go with the
-/// finalizer: without it they may be another instance's. An instance for another cluster may have the same finalizer,
-/// so a target's origin must name one of `sources`.
+/// Returns the patch that removes this instance's marks, if the object has any. A source's annotations are removed with
+/// the finalizer only: without it, they may be another instance's. Another cluster's instance may use the same
+/// finalizer, so a target's origin must also name one of `sources`.
 fn without_marks(
     role: Role,
     object: &Value,

@@ -1,5 +1,5 @@
-//! Supervised connection to one cluster: a thread connects, probes, disconnects and reconnects, as Cluster API's
-//! clustercache does; readers never wait for it.
+//! Supervised connection to one cluster: a thread connects, probes, disconnects and reconnects, like Cluster API's
+//! clustercache. Readers never wait for it.
 
 mod cluster_records;
 pub(crate) mod supervisor;
@@ -47,11 +47,11 @@ const HEALTHY: Family = Family::gauge(
 const WATCHES: Family = Family::counter("remote_sync_watches_total", "Watches started.");
 const PROBES: Family = Family::counter("remote_sync_cluster_probes_total", "Probes, by result.");
 
-/// Intervals and timeout: with the flags' defaults, Cluster API's (v1.9.0
+/// Intervals and time-out. With the default flags, they are Cluster API's (v1.9.0
 /// `controllers/clustercache/cluster_cache.go:655,701-705`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ProbeTiming {
-    /// Between attempts to connect, apart from jitter.
+    /// The interval between attempts to connect, before jitter.
     pub(crate) retry: Duration,
     pub(crate) interval: Duration,
     pub(crate) timeout: Duration,
@@ -61,60 +61,60 @@ pub(crate) struct ConnectionConfig {
     /// The cluster's name in messages and labels.
     pub(crate) name: String,
     pub(crate) timing: ProbeTiming,
-    /// Timeout of requests other than probes.
+    /// The time-out of requests other than probes.
     pub(crate) request: Duration,
-    /// Of the workers' requests.
+    /// Limits the workers' requests.
     pub(crate) limiter: RateLimiter,
     pub(crate) records: Arc<ClusterRecords>,
-    /// Woken when the current credentials are refused.
+    /// Woken when the server refuses the current credentials.
     pub(crate) credentials: Stop,
 }
 
-/// A cluster and its connection, shared between the supervising thread and all readers.
+/// A cluster and its connection, shared by the supervising thread and all readers.
 pub(crate) struct Connection {
     settings: ConnectionConfig,
     pub(crate) watches: AtomicU64,
     stop: Stop,
     state: Mutex<ConnectionState>,
-    /// Of all sessions.
+    /// Request metrics of all sessions.
     requests: RequestMetrics,
 }
 
-/// A session: one connection from its start to its end.
+/// One connection, from its start to its end.
 #[derive(Clone)]
 pub(crate) struct ClusterSession {
-    /// Counts the sessions of this cluster, from 1.
+    /// The number of this session of the cluster, from 1.
     pub(crate) number: u64,
-    /// Closed at the end of the session: running requests are aborted and new ones fail.
+    /// Closed at the end of the session, which aborts running requests.
     pub(crate) client: Client,
     pub(crate) cluster: Arc<ClusterIdentity>,
     /// Raised at the end of the session.
     pub(crate) stop: Stop,
 }
 
-/// The state of a connection; never locked while waiting.
+/// The state of a connection. The lock is never held during a wait.
 #[derive(Default)]
 struct ConnectionState {
     session: Option<ClusterSession>,
-    /// The current credentials, or why there are none; `None` before the first offer.
+    /// The current credentials, or why there are none; `None` until the first offer.
     offer: Option<Result<ClusterConfig>>,
-    /// Why the last offer was not used.
+    /// Why the last offer is not in use.
     unusable: Option<Error>,
-    /// Of the last session; that of no cluster before the first.
+    /// The last session's cluster; before the first session, an empty one.
     cluster: Arc<ClusterIdentity>,
-    /// The cluster that answered last is not the remote.
+    /// The cluster that answered last was refused: it is not the recorded one.
     refused: bool,
     /// Why the last probe or attempt to connect failed; `None` after a success.
     error: Option<String>,
-    /// Attempts to connect, or probes, that failed in a row.
+    /// Consecutive failed attempts to connect, or probes.
     failures: u32,
-    /// A request got no response since the last probe.
+    /// A request has had no response since the last probe.
     doubted: bool,
     /// The start or end of the last session.
     since: Option<Instant>,
     sessions: u64,
     probes: [u64; 2],
-    /// The last iteration of the supervising thread.
+    /// When the supervising thread last iterated.
     beat: Option<Instant>,
 }
 
@@ -137,8 +137,8 @@ impl Connection {
         &self.settings.limiter
     }
 
-    /// Uses these credentials from now on. `NotFound` withdraws them, which ends the connection; for another error the
-    /// current ones stay.
+    /// Uses these credentials from now on. `NotFound` withdraws them and ends the connection; after another error the
+    /// current ones stay in use.
     pub(crate) fn offer(&self, config: Result<ClusterConfig>) {
         let mut state = self.state();
         if let (Err(error), Some(Ok(_))) = (&config, &state.offer)
@@ -158,7 +158,7 @@ impl Connection {
         }
     }
 
-    /// The current session; without one `Unreachable`, immediately.
+    /// Returns the current session, or `Unreachable` immediately.
     pub(crate) fn session(&self) -> Result<ClusterSession> {
         let session = self.state().session().cloned();
         session.ok_or_else(|| {
@@ -170,7 +170,7 @@ impl Connection {
         self.session().map(|session| session.client)
     }
 
-    /// The last iteration of the supervising thread, once it runs.
+    /// When the supervising thread last iterated, once it runs.
     pub(crate) fn beat(&self) -> Option<Instant> {
         self.state().beat
     }
@@ -179,25 +179,25 @@ impl Connection {
         self.state().session().is_some()
     }
 
-    /// Notes an iteration of the supervising thread, and returns its time.
+    /// Records an iteration of the supervising thread, and returns its time.
     fn note_beat(&self) -> Instant {
         *self.state().beat.insert(Instant::now())
     }
 
-    /// Reports a request without a response, or with 401: the next probe is half an interval after the last one,
-    /// however many reports there are.
+    /// Reports a request without a response, or with a 401. The next probe then follows half an interval after the last
+    /// one, however many reports there are.
     pub(crate) fn doubt(&self) {
         if !mem::replace(&mut self.state().doubted, true) {
             self.stop.wake();
         }
     }
 
-    /// Has the credentials read at once: others may have been written since the last read.
+    /// Triggers a reload of the credentials: they may have been rotated since the last read.
     pub(crate) fn reload_credentials(&self) {
         self.settings.credentials.wake();
     }
 
-    /// The cluster of the last session.
+    /// The last session's cluster.
     pub(crate) fn identity(&self) -> Arc<ClusterIdentity> {
         self.state().cluster.clone()
     }
@@ -206,7 +206,7 @@ impl Connection {
         self.state().cluster.record.uid
     }
 
-    /// How new marks name it.
+    /// How new marks name this cluster.
     pub(crate) fn mark(&self) -> String {
         cluster_mark(self.name(), self.uid())
     }
@@ -216,7 +216,7 @@ impl Connection {
         self.state().error.clone()
     }
 
-    /// Why it is not known which cluster is connected, or whether it still is the same.
+    /// Why the identity of the connected cluster is unknown or uncertain; `None` if it is verified or not connected.
     pub(crate) fn unverified(&self) -> Option<String> {
         let state = self.state();
         let session = state.session()?;
@@ -224,7 +224,7 @@ impl Connection {
         state.error.clone().or_else(|| session.cluster.record.uid.is_none().then(hidden))
     }
 
-    /// For `/debug/state`.
+    /// The state as in `/debug/state`.
     pub(crate) fn to_json(&self) -> Value {
         let state = self.state();
         json!({
@@ -263,7 +263,7 @@ impl Connection {
 }
 
 impl ConnectionState {
-    /// The session, unless `stop` was raised.
+    /// The current session, unless its `stop` was raised.
     fn session(&self) -> Option<&ClusterSession> {
         self.session.as_ref().filter(|session| !session.stop.raised())
     }

@@ -25,28 +25,28 @@ use crate::{
     sync::{SyncContext, remote::RemoteSync},
 };
 
-/// The longest time until a change that wakes nobody is noticed.
+/// The longest delay until a change without a wake is noticed.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Shared by all threads of the program.
 pub(crate) struct Controller {
     pub(crate) context: Arc<SyncContext>,
-    /// Woken when a workqueue may have to be opened or closed, and when the local cluster may have found a kind.
+    /// Woken when a workqueue may have to open or close, and when the local cluster may have resolved a kind.
     pub(crate) stop: Stop,
     pub(crate) local: LocalCluster,
-    /// Woken when a cluster may have other credentials, and when the local cluster is connected.
+    /// Woken when credentials may have changed, and when the local cluster is connected.
     credentials: Stop,
     pub(crate) documents: Arc<DocumentCache>,
-    /// Whether the registry was listed; without one all remotes are known at startup.
+    /// Whether the registry was listed; always true without one.
     pub(crate) all_known: AtomicBool,
-    /// The reason why some remotes of the registry are not followed.
+    /// Why some remotes of the registry are not followed.
     registry_trouble: Mutex<Option<String>>,
     remotes: Mutex<Arc<Vec<Arc<RemoteSync>>>>,
-    /// The last iteration of the loop that opens and closes workqueues.
+    /// When the loop that opens and closes workqueues last iterated.
     beat: Mutex<Option<Instant>>,
 }
 
-/// The local cluster, on the side that it has in all pairs.
+/// The local cluster, as the same side of all pairs.
 #[derive(Clone)]
 pub(crate) enum LocalCluster {
     Source(Arc<ClusterSide<SourceObject>>),
@@ -63,9 +63,9 @@ impl LocalCluster {
 }
 
 impl Controller {
-    /// The controller with the local cluster; sends no request yet.
+    /// Creates the controller with the local cluster; sends no request yet.
     pub(crate) fn new(settings: Settings, flags: &Flags, stop: &Stop) -> Result<Arc<Self>> {
-        // Checked first: with an unusable kubeconfig the process exits.
+        // First, because the process exits if the kubeconfig is unusable.
         sidecar::client::own_cluster(flags, settings.timeout)?;
         let (records, credentials) = (ClusterRecords::new(&settings), stop.child());
         let readers = vec![stop.clone(), credentials.clone()];
@@ -98,7 +98,7 @@ impl Controller {
 
     /// Starts the watches of a remote's cluster, or of the local one.
     fn watch(self: &Arc<Self>, remote: Option<&Arc<RemoteSync>>, stop: &Stop) -> Result<()> {
-        // It lists for itself.
+        // Cleanup makes its own lists.
         if self.context.settings.operation == Operation::Cleanup {
             return Ok(());
         }
@@ -131,7 +131,7 @@ impl Controller {
         self.stop.wake();
         let followed = self.watch(Some(&remote), &stop);
         if followed.is_err() {
-            // A half-started remote would block the next attempt.
+            // A remote without its watches would block the next attempt.
             self.remove(name);
         }
         followed.map(|()| remote)
@@ -149,7 +149,7 @@ impl Controller {
         *lock(&self.beat)
     }
 
-    /// Removes a remote and forgets its pairs, whose objects stay unchanged.
+    /// Removes a remote and forgets its pairs; their objects stay unchanged.
     fn remove(&self, name: &str) {
         let mut remotes = lock(&self.remotes);
         let Some(remote) = remotes.iter().find(|remote| remote.name == name).cloned() else {
@@ -163,7 +163,7 @@ impl Controller {
         self.stop.wake();
     }
 
-    /// A kind as the local cluster serves it, once it was found: its version is used everywhere.
+    /// A kind as the local cluster serves it, once resolved. All clusters use its version.
     pub(crate) fn local_kind(&self, kind: KindIndex) -> Option<Arc<ApiResource>> {
         match &self.local {
             LocalCluster::Source(side) => side.stores[kind].kind(),
@@ -171,7 +171,7 @@ impl Controller {
         }
     }
 
-    /// Opens and closes workqueues as connections and stores allow, until `stop` is raised.
+    /// Opens and closes workqueues according to connections and stores, until `stop` is raised.
     pub(crate) fn supervise_queues(self: &Arc<Self>) {
         let mut resync = self.next_resync();
         loop {
@@ -196,7 +196,7 @@ impl Controller {
         }
     }
 
-    /// With jitter, as controller-runtime's SyncPeriod (`pkg/cache/cache.go:150-184`).
+    /// With jitter, like controller-runtime's SyncPeriod (`pkg/cache/cache.go:150-184`).
     fn next_resync(&self) -> Option<Instant> {
         let resync = self.context.settings.resync?;
         Some(Instant::now() + resync.mul_f64(0.9 + 0.2 * fastrand::f64()))

@@ -1,5 +1,4 @@
-//! Keeps objects of any kind in sync between a cluster and many remotes: spec down, status and chosen Secrets
-//! up.
+//! Keeps objects of any kind in sync between a cluster and many remotes: spec down, status and chosen Secrets up.
 
 // Flags and their checks.
 mod settings;
@@ -16,7 +15,7 @@ mod cache;
 // Supervised connections.
 mod connection;
 
-// Objects as they are cached, names, annotations and kinds. Pure, except for discovery, which asks a server.
+// Cached objects, names, annotations and kinds. Pure, except for discovery, which sends requests.
 pub mod model {
     pub mod annotations;
     pub mod digest;
@@ -54,7 +53,7 @@ use self::{
     settings::{Operation, Settings},
 };
 
-/// controller-runtime's times (`pkg/manager/manager.go`).
+/// controller-runtime's defaults (`pkg/manager/manager.go`).
 const ELECTION: ElectionTiming = ElectionTiming {
     lease: Duration::from_secs(15),
     renew: Duration::from_secs(10),
@@ -76,7 +75,7 @@ fn check(flags: &Flags) -> std::result::Result<Invocation<Settings>, String> {
 /// Runs until `stop` is raised, or until a task is done.
 ///
 /// # Errors
-/// At startup: an unusable kubeconfig, a port in use. Later: lost leadership. For a task: why it is not done.
+/// At startup, an unusable kubeconfig or a port in use; later, lost leadership; for a task, why it is incomplete.
 fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End> {
     let controller = Controller::new(settings.clone(), flags, stop)?;
     let task: &dyn Fn() -> Result<()> = match &settings.operation {
@@ -101,14 +100,14 @@ fn run_until_stopped(controller: &Arc<Controller>, flags: &Flags) -> Result<End>
     });
     leadership::run(election, flags, &controller.stop, |leadership| {
         let result = lead(controller, leadership, flags);
-        // Writes end with the lead, also after an error.
+        // Also after an error, writes end with leadership.
         controller.stop.raise();
         wait_for_writes(controller);
         result
     })
 }
 
-/// Starts the controller once this replica is the leader, and waits for the end.
+/// Starts the controller once this replica leads; returns when it no longer does.
 fn lead(controller: &Arc<Controller>, leadership: &Arc<Leadership>, flags: &Flags) -> Result<()> {
     let started = SystemTime::now();
     let status =
@@ -121,7 +120,7 @@ fn lead(controller: &Arc<Controller>, leadership: &Arc<Leadership>, flags: &Flag
     leadership.wait_until_lost()
 }
 
-/// Waits for the writes that are under way at shutdown.
+/// Waits for running writes at shutdown.
 fn wait_for_writes(controller: &Controller) {
     let (remotes, deadline) = (controller.remotes(), Instant::now() + Stop::GRACE_PERIOD);
     remotes.iter().for_each(|remote| remote.queue.close());

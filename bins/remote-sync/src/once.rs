@@ -1,4 +1,4 @@
-//! Completion of `-once`: when everything is done, when waiting longer is of no use, and what is left.
+//! Completion of `-once`: when all is done, when to stop waiting, and what is left.
 
 use std::{
     sync::atomic::Ordering::Relaxed,
@@ -16,17 +16,17 @@ use crate::{
     },
 };
 
-/// Interval between checks. A poll, as progress is made in queues, stores and connections, most of which wake
-/// nobody; a check costs microseconds.
+/// How often to check. A poll, because most progress in queues, stores and connections wakes nobody. A check takes
+/// microseconds.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 const MAX_NAMES: usize = 20;
 
-/// Something that is not done, and whether it is under way.
+/// Unfinished work, and whether it is in progress.
 type Left = (String, bool);
 
-/// Waits until everything is in sync, but no longer than `limit`. Without a limit, until nothing is under way any more,
-/// and at least for the time of one request.
+/// Waits until everything is in sync, for at most `limit`. If `limit` is 0, waits as long as anything is in progress,
+/// and at least for the time-out of a request.
 pub(crate) fn finish(controller: &Controller, limit: Duration) -> Result<()> {
     let (begun, settings) = (Instant::now(), &controller.context.settings);
     let longest = if limit.is_zero() { settings.timeout } else { limit };
@@ -50,8 +50,8 @@ pub(crate) fn unfinished(message: String) -> Error {
     Error::Unavailable { message, retry_after: None, of_object: false }
 }
 
-/// Waits until all remotes are known and `ready`, as the first step of a task. What is not within the time of one
-/// request is for the task to report.
+/// Waits until all remotes are known and `ready`, for at most the time-out of a request. The task then reports those
+/// that are not.
 pub(crate) fn wait_for_remotes(
     controller: &Controller,
     ready: impl Fn(&RemoteSync) -> bool,
@@ -103,10 +103,10 @@ fn left_of(controller: &Controller, remote: &RemoteSync, awaits_orphans: bool) -
         })
         .collect();
     let open = left.is_empty();
-    // Before the conditions: an attempt that ends after this has left its own.
+    // Read before the conditions: an attempt that ended by now has set its condition.
     let (opens, depth) =
         (kinds.any(|kind| remote.open_kinds(kind).is_none()), remote.queue.depth());
-    // Pairs that are not in sync, and not held for a person.
+    // Pairs that are not in sync, and are not held until a person acts.
     let remains = |condition: &PairCondition| match condition.state {
         PairState::Paused | PairState::Held | PairState::Conflict => {
             condition.ends && awaits_orphans
@@ -118,7 +118,7 @@ fn left_of(controller: &Controller, remote: &RemoteSync, awaits_orphans: bool) -
         (text, false)
     });
     left.extend(first);
-    // Secrets that cannot be listed and so were not uploaded.
+    // Secrets that were not uploaded, because they cannot be listed.
     for (secrets, why) in remote.secret_troubles() {
         left.extend(why.map(|why| (format!("{secrets} ({name}): {why}"), false)));
     }

@@ -1,8 +1,8 @@
-//! RBAC that a command line needs: roles for each side, and Roles on the local cluster for Leases and kubeconfigs.
-//! Discovery is open to every identity.
+//! RBAC for a command line: roles for each side, and Roles on the local cluster for Leases and kubeconfigs. Discovery
+//! is open to every identity.
 //!
-//! A side that is restricted to namespaces has a Role in each, and a small ClusterRole for what is in none: the
-//! cluster's identity, which is the uid of a Namespace, and the kinds' definitions.
+//! A side with a single namespace has a Role there, and a small ClusterRole for cluster-scoped objects: the Namespace
+//! whose uid is the cluster's identity, and CustomResourceDefinitions.
 
 use std::{collections::BTreeMap, slice};
 
@@ -13,12 +13,12 @@ use crate::{
     settings::{RemoteSource, Settings},
 };
 
-/// The name of all roles, or its start.
+/// The name of all roles, or its prefix.
 const NAME: &str = "remote-sync";
 /// The Namespace whose uid is the cluster's identity.
 const SYSTEM: &str = "kube-system";
 
-/// The rules of one side, as YAML: for objects in namespaces, and for the others.
+/// The rules of one side, as YAML: for namespaced objects, and for cluster-scoped ones.
 type SideRules = (Vec<String>, Vec<String>);
 
 pub(crate) fn print(settings: &Settings) -> String {
@@ -29,7 +29,7 @@ pub(crate) fn print(settings: &Settings) -> String {
     roles.join("---\n")
 }
 
-/// One ClusterRole, or with a namespace a small one and a Role in that.
+/// One ClusterRole; with a namespace, a small ClusterRole and a Role there.
 fn side(side: &str, namespace: Option<&str>, (inside, outside): SideRules) -> Vec<String> {
     let name = format!("{NAME}-{side}");
     match namespace {
@@ -47,7 +47,7 @@ fn role(name: &str, namespace: Option<&str>, rules: &[String]) -> String {
     )
 }
 
-/// A rule; without names it is for all objects.
+/// A rule; without names, it covers all objects.
 fn rule(group: &str, resources: &[&str], names: &[String], verbs: &str) -> String {
     let list = |words: &[&str]| words.iter().map(|it| quoted(it)).collect::<Vec<_>>().join(", ");
     let names: Vec<_> = names.iter().map(|name| &**name).collect();
@@ -63,7 +63,7 @@ fn core(resource: &str, names: &[String], verbs: &str) -> String {
     rule("", &[resource], names, verbs)
 }
 
-/// A rule for Secrets, after a comment if it is for all.
+/// A rule for Secrets; a comment explains a rule for all Secrets.
 fn secrets(names: &[String], verbs: &str) -> String {
     let rule = core("secrets", names, verbs);
     let why = match verbs {
@@ -86,7 +86,7 @@ fn source(settings: &Settings) -> SideRules {
         add("", &format!("get, list, watch{marks}"));
         add("/status", "patch");
         if uploads {
-            // Uploaded Secrets have blockOwnerDeletion, for which admission may require this
+            // Uploaded Secrets set blockOwnerDeletion, which admission may restrict to holders of this permission
             // (apiserver `plugin/pkg/admission/gc/gc_admission.go`).
             add("/finalizers", "update");
         }
@@ -96,7 +96,7 @@ fn source(settings: &Settings) -> SideRules {
         inside.push(secrets(&[], "create"));
     }
     inside.push(rule("events.k8s.io", &["events"], &[], "create"));
-    // A source's Namespace is read before its target is deleted. A Role in a namespace is enough for that Namespace.
+    // A source's Namespace is read before its target is deleted. A Role in a namespace is enough to read it.
     let system = match &settings.mapping.source_namespace {
         Some(namespace) => {
             inside.push(core("namespaces", slice::from_ref(namespace), "get"));
@@ -105,7 +105,7 @@ fn source(settings: &Settings) -> SideRules {
         None => Vec::new(),
     };
     let mut outside = vec![core("namespaces", &system, "get")];
-    // So are the kinds' definitions.
+    // So are the definitions of the kinds.
     let defined = settings.resources.iter().filter(|wanted| !wanted.group.is_empty());
     let names: Vec<_> = defined.map(ToString::to_string).collect();
     if !names.is_empty() {
@@ -121,7 +121,7 @@ fn target(settings: &Settings) -> SideRules {
         kinds.map(|(group, plurals)| rule(group, &plurals, &[], verbs)).collect();
     let deletes = settings.deletes_namespaces;
     if deletes {
-        // Whether a namespace is empty, is known only to one who may list everything in it.
+        // Only an identity that may list everything can find out whether a namespace is empty.
         inside.push(rule("*", &["*"], &[], "list"));
     }
     if !settings.secrets.is_empty() {
@@ -175,7 +175,7 @@ fn kinds(settings: &Settings) -> BTreeMap<&str, Vec<&str>> {
     kinds
 }
 
-/// The names of uploaded Secrets at the source; none if they cannot be known.
+/// The names of uploaded Secrets on the source's side; empty if they are unknown.
 fn uploaded(settings: &Settings) -> Vec<String> {
     let has_remote_in_name = settings.mapping.resource_suffix.contains(CLUSTER);
     if has_remote_in_name && settings.registry.is_some() {

@@ -1,5 +1,5 @@
-//! Diagnostics: `/healthz`, `/readyz`, `/metrics`, `/debug/state` and `-explain`. Names and reasons, never the content
-//! of an object.
+//! Diagnostics: `/healthz`, `/readyz`, `/metrics`, `/debug/state` and `-explain`. They show names and reasons, never an
+//! object's content.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -53,7 +53,7 @@ const DELETIONS_HELD: Family = Family::gauge(
     "Deletions that wait for their grace period, a token or an operator.",
 );
 
-/// The most pairs of a remote in `/debug/state`: enough to see what is wrong.
+/// The most pairs per remote in `/debug/state`: enough for a diagnosis.
 const MAX_PAIRS: usize = 1000;
 
 pub(crate) struct Reporter {
@@ -67,7 +67,7 @@ impl Report for Reporter {
         if stuck(self.controller.beat(), LOOP_TIMEOUT) {
             return Err("the queue controller is stuck".into());
         }
-        // A first contact takes fewer than 10 requests, one after the other: the identity and the records.
+        // A first contact takes fewer than 10 sequential requests, for the identity and the records.
         let longest = LOOP_TIMEOUT + 10 * self.controller.context.settings.timeout;
         match self.clusters().iter().find(|cluster| stuck(cluster.beat(), longest)) {
             Some(cluster) => {
@@ -77,7 +77,7 @@ impl Report for Reporter {
         }
     }
 
-    /// A restart does not help against an unreachable remote, or a kind that is not served.
+    /// An unreachable remote or an unserved kind does not affect readiness: a restart would not help.
     fn ready(&self) -> std::result::Result<(), String> {
         if self.leadership.follows() {
             return Ok(());
@@ -161,7 +161,7 @@ impl Reporter {
             let not_in_sync = not_in_sync + remote.queue.unseen(|pair| pair.kind == kind);
             let hindered = remote.unready(kind).is_some();
             states.insert(PairState::InSync.as_str(), 0);
-            // What cannot be read may have changed.
+            // Unreadable objects may have changed.
             let rest = if hindered { "unknown" } else { PairState::InSync.as_str() };
             states.insert(rest, remote.count_sources(kind).saturating_sub(not_in_sync));
             for (state, count) in states {
@@ -218,11 +218,10 @@ fn held_pairs(remote: &RemoteSync) -> Option<String> {
     (!held.is_empty()).then(|| format!("{} pairs are held: {}", held.len(), reasons.join("; ")))
 }
 
-/// Prints the state of an object's pair, or what the program would do next about it, and why (`-explain`). It only
-/// reads.
+/// Prints the state of an object's pair, or its next action, with the reason (`-explain`). Sends reads only.
 ///
 /// # Errors
-/// `NotFound` if no remote has such a source or target.
+/// `NotFound` if the object is neither a source nor a target of any remote.
 pub(crate) fn explain(controller: &Controller, wanted: &Explained) -> Result<()> {
     let Explained { kind, namespace, name } = wanted;
     once::wait_for_remotes(controller, |remote| remote.obstacle(*kind).is_none())?;
@@ -231,7 +230,7 @@ pub(crate) fn explain(controller: &Controller, wanted: &Explained) -> Result<()>
     let object = format!("{resource} {namespace}{slash}{name}");
     let mut text = String::new();
     for remote in controller.remotes().iter() {
-        // The name may be that of either side.
+        // The name may be a source's or a target's.
         let pair = |role| remote.names.pair(role, *kind, &key::of(namespace, name));
         let pairs: BTreeSet<_> =
             [Role::Source, Role::Target].into_iter().filter_map(pair).collect();
@@ -247,12 +246,12 @@ pub(crate) fn explain(controller: &Controller, wanted: &Explained) -> Result<()>
             "{object} is neither a source nor a target of any remote"
         )));
     }
-    // Whoever reads it may have closed the pipe.
+    // The reader may have closed the pipe.
     let _ = io::stdout().write_all(text.as_bytes());
     Ok(())
 }
 
-/// One line about a pair; `None` if neither of its objects exists.
+/// One line about a pair; `None` if neither object exists.
 fn explain_pair(context: &SyncContext, remote: &RemoteSync, key: Pair) -> Option<String> {
     if let Some(why) = remote.obstacle(key.kind) {
         return Some(format!("nothing is done: {why}"));
@@ -260,7 +259,7 @@ fn explain_pair(context: &SyncContext, remote: &RemoteSync, key: Pair) -> Option
     let kinds = ApiResources::of(&remote.source, &remote.target, key.kind)?;
     let item = WorkItem { key, urgent: true, large: true, failures: 0 };
     let pair = PairContext::new(context, remote, &item, kinds);
-    // A look at uploaded Secrets is due after every start; it is not worth reporting.
+    // After each start, uploaded Secrets have to be checked; this is not worth reporting.
     let observed = Observed { uploads: Vec::new(), ..pair.observe() };
     if observed.source.is_none() && observed.target.is_none() {
         return None;

@@ -1,6 +1,6 @@
-//! Settings from flags and environment, checked as a whole: invalid combinations are rejected before anything is
-//! written. The flags are sync-controller's fields and clustercache's options with their defaults, and what this program
-//! adds.
+//! Settings from flags and environment. They are validated as a whole: invalid combinations are rejected before any
+//! write. The flags are sync-controller's fields and clustercache's options, with their defaults, and this program's
+//! own.
 
 mod remotes;
 mod values;
@@ -34,7 +34,7 @@ use crate::{
 pub(crate) struct Settings {
     pub(crate) operation: Operation,
     pub(crate) dry_run: bool,
-    /// The role of the objects on the local cluster (`-direction`).
+    /// The role of local objects (`-direction`).
     pub(crate) local_role: Role,
     pub(crate) marks_sources: bool,
     pub(crate) resources: Vec<ResourceArg>,
@@ -47,21 +47,21 @@ pub(crate) struct Settings {
     pub(crate) propagation: Propagation,
     pub(crate) orphans: OrphanSettings,
     pub(crate) adopts_any: bool,
-    /// Namespaces that were created for targets go once nothing is in them.
+    /// Whether to delete namespaces that were created for targets once they are empty.
     pub(crate) deletes_namespaces: bool,
     pub(crate) remotes: Vec<Remote>,
     pub(crate) registry: Option<Registry>,
     /// Namespace and name of the ConfigMap; `None` outside of a pod without `-namespace`.
     pub(crate) known_clusters: Option<(String, String)>,
     pub(crate) probes: ProbeTiming,
-    /// The most objects of a kind on a cluster.
+    /// The most objects of a kind on one cluster.
     pub(crate) max_objects: usize,
     /// Per remote.
     pub(crate) workers: usize,
     /// Requests per second to a cluster; 0 means unlimited.
     pub(crate) qps: u32,
     pub(crate) timeout: Duration,
-    /// Interval between full re-checks.
+    /// The interval between full resyncs from the cache, before jitter.
     pub(crate) resync: Option<Duration>,
     /// Namespace and name of the Lease.
     pub(crate) election: Option<(String, String)>,
@@ -83,7 +83,7 @@ impl Settings {
         let (keys, finalizer) = values::keys(flags)?;
         let number = |name, most| flags.number_in(name, 1..=most).map(|number| number as usize);
         let (interval, timeout) = (flags.period("probe-interval")?, flags.period("timeout")?);
-        // Instances differ by the name of their Lease.
+        // The name of its Lease identifies an instance.
         let name = flags.text("leader-election-name");
         let instance = object_name("-leader-election-name", name)?;
         let mut settings = Self {
@@ -107,7 +107,7 @@ impl Settings {
             known_clusters: namespace.clone().map(|it| (it, format!("{instance}-known-clusters"))),
             remotes: remotes::remotes(flags)?,
             registry: remotes::registry(flags, namespace.as_deref())?,
-            // At the defaults clustercache's: a lost cluster is tried again after three intervals.
+            // With the default flags, clustercache's: a lost cluster is retried after three intervals.
             probes: ProbeTiming { retry: 3 * interval, interval, timeout: timeout / 2 },
             max_objects: number("max-objects", 10_000_000)?,
             workers: number("concurrent-reconciles", 256)?,
@@ -118,17 +118,17 @@ impl Settings {
             operation,
         };
         if matches!(settings.operation, Operation::Explain(_)) {
-            // What it explains, it works on itself.
+            // The task itself evaluates the pair, without workers.
             (settings.dry_run, settings.workers) = (true, 0);
         }
-        // None for tasks that end: somebody waits for them.
+        // A task that ends needs no election: somebody waits for it.
         let elects = flags.switch("leader-election") && !settings.dry_run;
         if elects && settings.operation == Operation::Run {
             let namespace = namespace
                 .ok_or("-leader-election needs a namespace: set -namespace or POD_NAMESPACE")?;
             settings.election = Some((namespace, instance));
         }
-        // Roles can be printed without a remote.
+        // RBAC can be printed without a remote.
         if settings.remotes.is_empty() && settings.registry.is_none() && !flags.switch("print-rbac")
         {
             return Err("no remote is configured: set -remote-kubeconfig, -remote-kubeconfig-secret or -remote-selector".into());
@@ -138,7 +138,7 @@ impl Settings {
         Ok(settings)
     }
 
-    /// The first of `others` that a remote overlaps with: in push a source would have two targets, each with a status.
+    /// The first of `others` that shares sources with `remote`: in push, such a source would have two targets.
     pub(crate) fn clash<'a>(
         &self,
         remote: &str,
@@ -150,13 +150,13 @@ impl Settings {
         others.into_iter().find(|other| pushes && shares(other))
     }
 
-    /// Returns whether the local cluster can be its own remote: a source and its target differ, and a target is no
-    /// source in turn.
+    /// Returns whether the local cluster can be its own remote: a source and its target have different names, and a
+    /// target is not a source again.
     pub(crate) fn tells_copies_apart(&self) -> bool {
         !self.mapping.resource_suffix.is_empty()
     }
 
-    /// Checks that there can be valid names on both sides; for remotes that are not known yet, with a shortest one.
+    /// Checks that names on both sides can be valid; `x` stands for remotes that are not yet known.
     fn check_names(&self) -> Result<(), String> {
         let NameMapping { namespace_prefix: prefix, source_namespace, .. } = &self.mapping;
         let namespace = source_namespace.clone().unwrap_or_else(|| format!("{prefix}x"));
@@ -174,7 +174,7 @@ impl Settings {
         })
     }
 
-    /// Checks that each source belongs to one remote only; in pull, the marks keep the copies of remotes apart.
+    /// Checks that a source belongs to one remote only. In pull, marks tell the copies of remotes apart.
     fn check_overlap(&self) -> Result<(), String> {
         let suffix = &self.mapping.resource_suffix;
         let many = self.registry.is_some() || self.remotes.len() > 1;
@@ -216,7 +216,7 @@ fn own() -> Vec<Flag> {
             "Only namespaces with this prefix, on both sides (default: all).";
         "resource" List "" =>
             "Kinds to sync: plural.group or group/version/plural; in the core group plural or v1/plural. Required.";
-        // A list, so that a second one is an error.
+        // A list, so that a second value is an error.
         "source-namespace" List "" => "The one namespace of all sources (default: all).";
         "target-namespace" String "" =>
             "The namespace of all targets, which is never created; needs -source-namespace.";

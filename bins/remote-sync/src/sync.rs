@@ -1,4 +1,4 @@
-//! Synchronization of one pair at a time: observed, decided and applied, until both sides agree.
+//! Sync of one pair at a time: observe, decide and apply, until both sides agree.
 
 pub(crate) mod apply;
 pub(crate) mod decide;
@@ -25,11 +25,11 @@ use crate::{
 /// Shared by all pairs.
 pub(crate) struct SyncContext {
     pub(crate) settings: Settings,
-    /// For everything but objects of the kinds.
+    /// Reads all objects other than sources and targets.
     pub(crate) reader: ObjectReader,
-    /// For objects of each kind.
+    /// Readers of sources and targets, by kind.
     pub(crate) readers: Vec<ObjectReader>,
-    /// Held by a pair with a large object: one at a time keeps all remotes within the memory limit.
+    /// Held during a pair with a large object: one at a time keeps the process within the memory limit.
     pub(crate) large: Mutex<()>,
     pub(crate) records: Arc<ClusterRecords>,
 }

@@ -1,5 +1,4 @@
-//! Reflector, as in client-go: a thread for each list of a cluster keeps a store up to date and passes every
-//! change to a handler.
+//! Reflector, as in client-go: one thread per list keeps a store up to date and passes each change to a handler.
 
 use std::{
     mem,
@@ -32,16 +31,16 @@ use crate::{
     },
 };
 
-/// The longest wait before a list is tried again, or a kind that a cluster does not serve (yet).
+/// The longest wait before a retry of a list, or of a kind that the cluster does not serve (yet).
 const MAX_WAIT: Duration = Duration::from_secs(30);
-/// Roughly the wait before a kind with too many objects is listed again.
+/// Approximate wait before a relist of a kind with too many objects.
 const RELIST_INTERVAL: Duration = Duration::from_secs(300);
 
-/// A list to follow: how its objects are read, and who handles their changes.
+/// What a reflector follows: resolves the kind, reads its objects, and handles their changes.
 pub(crate) trait Watched: Send + 'static {
     type Object: Clone + PartialEq + Send;
 
-    /// Finds the kind as a cluster serves it; `NotServed` if it does not (yet).
+    /// Resolves the kind on a cluster; `NotServed` if it is not served (yet).
     fn find_kind(&self, session: &ClusterSession) -> Result<ApiResource>;
 
     /// Returns whether an object of this namespace and name can belong to a pair.
@@ -50,16 +49,16 @@ pub(crate) trait Watched: Send + 'static {
     /// Reads an object; `None` if it is invalid.
     fn read(&self, object: &Value) -> Option<Cached<Self::Object>>;
 
-    /// Returns whether a new object's document is kept for the workers; most of what was `listed` is in sync already.
+    /// Returns whether to keep a new object's document for the workers. Most `listed` objects are already in sync.
     fn keeps_document(&self, _object: &Self::Object, _listed: bool) -> bool {
         false
     }
 
-    /// An object is new or changed; `None` if it is gone or needs too much memory. `urgent` for events, and for
-    /// objects that a list lacks.
+    /// Handles a new or changed object; `None` if it is deleted or needs too much memory. `urgent` for events, and for
+    /// objects missing from a list.
     fn changed(&self, key: &str, object: Option<&Value>, urgent: bool);
 
-    /// A list is in the store. What pairs knew before it may have changed without an event.
+    /// Handles a complete list: what pairs knew before it may have changed without an event.
     fn listed(&self) {}
 }
 
@@ -67,29 +66,29 @@ pub(crate) trait Watched: Send + 'static {
 pub(crate) struct Reflector<W: Watched> {
     pub(crate) cluster: Arc<Connection>,
     pub(crate) store: Arc<ObjectStore<W::Object>>,
-    /// The kind in log lines.
+    /// The kind, for log lines.
     pub(crate) kind: String,
-    /// Only objects in this namespace, if the kind is namespaced.
+    /// Restricts a namespaced kind to this namespace.
     pub(crate) namespace: Option<String>,
-    /// Only the object of this name.
+    /// Restricts the list to the object of this name.
     pub(crate) name: Option<String>,
-    /// Woken when the store becomes complete or incomplete, and when it can be filled or not.
+    /// Woken when the store becomes complete or incomplete, and when listing fails or works again.
     pub(crate) supervisor: Stop,
     pub(crate) watched: W,
 }
 
-/// The part of a session that a reflector has seen.
+/// What a reflector has seen of a session.
 struct Progress {
-    /// Each session has a new one: a cluster that was disconnected may be another one, or restored from a backup,
-    /// which only a list can show.
+    /// New in each session: a cluster that was disconnected may be another one, or restored from a backup. Only a list
+    /// shows that.
     watcher: Watcher,
     backoff: Backoff,
-    /// Nothing has failed or been watched yet: the kind and the cluster were looked at just now.
+    /// Nothing has failed or been watched yet: the kind and the cluster were checked just now.
     fresh: bool,
 }
 
 impl<W: Watched> Reflector<W> {
-    /// Follows the list in a thread until `stop` is raised, across all sessions.
+    /// Follows the list in a thread, across all sessions, until `stop` is raised.
     pub(crate) fn start(self, stop: &Stop) -> Result<()> {
         let stop = stop.clone();
         runtime::spawn("watch", move || {
@@ -118,7 +117,7 @@ impl<W: Watched> Reflector<W> {
         }
     }
 
-    /// Finds the kind. A list of the kind before it changed says nothing about this one.
+    /// Resolves the kind. A changed kind is listed anew.
     fn kind(&self, session: &ClusterSession, progress: &mut Progress) -> Result<Arc<ApiResource>> {
         let kind = Arc::new(self.watched.find_kind(session)?);
         let before = self.store.set_kind(Some(kind.clone()));
@@ -136,7 +135,7 @@ impl<W: Watched> Reflector<W> {
         let retry = progress.backoff.failed(&error, Instant::now(), fastrand::f64());
         let wait = match error {
             Error::TooLarge(_) => {
-                // The store was cleared: only a list fills it again.
+                // The store was cleared, and only a list fills it again.
                 progress.watcher.reset();
                 RELIST_INTERVAL.mul_f64(0.5 + fastrand::f64() / 2.0)
             }
@@ -150,7 +149,7 @@ impl<W: Watched> Reflector<W> {
             );
         }
         if let Error::NotServed(_) = error {
-            // What comes back may be another definition, with other objects. Until then they stay.
+            // The kind may return with another definition and other objects. Until then, its objects stay.
             self.store.set_kind(None);
         }
         self.store.set_error(Some(error));
@@ -158,7 +157,7 @@ impl<W: Watched> Reflector<W> {
         wait
     }
 
-    /// Lists and watches until the session ends or the list has to start over.
+    /// Lists and watches until the session ends or the list must start over.
     fn run(
         &self,
         session: &ClusterSession,
@@ -180,7 +179,7 @@ impl<W: Watched> Reflector<W> {
         result
     }
 
-    /// Handles an event; returns whether to go on.
+    /// Handles an event; returns whether to continue.
     fn step(
         &self,
         event: Event<'_>,
@@ -208,7 +207,7 @@ impl<W: Watched> Reflector<W> {
                 self.store.set_error(None);
                 progress.backoff.succeeded();
             }
-            // Perhaps another version is served now.
+            // Another version may be served now.
             Event::Failed(error @ Error::NotServed(_)) => return Err(error.clone()),
             Event::Failed(error) => {
                 self.store.set_error(Some(error.clone()));
@@ -231,18 +230,18 @@ impl<W: Watched> Reflector<W> {
             self.watched.changed(&key, None, true);
         }
         self.watched.listed();
-        // An earlier error may still hold until a watch is established.
+        // Keeps an earlier error until a watch is established.
         self.store.set_complete(session.number);
         self.supervisor.wake();
     }
 
-    /// Returns whether a list or watch that begins is of the same kind and cluster as before. Requests may use another
-    /// connection and reach another server, and a server ends the watches of a kind whose definition changes.
+    /// Returns whether the kind and the cluster are the same as before, when a list or watch begins. A request may
+    /// reach another server through a new connection. A server ends the watches of a kind if its definition changes.
     fn is_same(&self, session: &ClusterSession) -> Result<bool> {
         self.cluster.check(session)?;
         match self.watched.find_kind(session) {
             Err(error @ Error::NotServed(_)) => Err(error),
-            // What is known stays true until the server says otherwise.
+            // The known kind stays valid until the server contradicts it.
             Err(_) => Ok(true),
             Ok(found) => Ok(self.store.kind().is_some_and(|kind| *kind == found)),
         }
@@ -279,10 +278,10 @@ impl<W: Watched> Reflector<W> {
         Ok(())
     }
 
-    /// Holds the whole kind, as there are more objects than fit: a decision needs them all.
+    /// Stops the whole kind because its objects do not fit: a decision needs all of them.
     fn overflow(&self, kind: &ApiResource) -> Error {
-        // Objects that are gone by the next list must not take up room until then. Their pairs are
-        // reconciled after that list.
+        // Objects that are deleted before the next list must not take up memory until then. Their pairs are reconciled
+        // after it.
         let cleared = self.store.clear();
         self.supervisor.wake();
         for key in cleared {
@@ -294,7 +293,7 @@ impl<W: Watched> Reflector<W> {
         Error::TooLarge(format!("{what}, see -max-objects"))
     }
 
-    /// The key and the cached form of an object that can belong to a pair.
+    /// Returns the key and the cached form of an object that can belong to a pair.
     fn see(&self, document: &Document) -> Option<(ObjectKey, Seen<W::Object>)> {
         let (namespace, name) = key::namespaced_name(document.object());
         if name.is_empty() || !self.watched.covers(namespace, name) {

@@ -1,5 +1,5 @@
 //! Store of the objects of one kind on one cluster, with the documents that workers will probably need. Only its
-//! reflector writes it; a pair keeps the answers to its own requests as [`Answer`]s until the store has them.
+//! reflector writes to it. A pair keeps the results of its own requests as [`Answer`]s until the store has them.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -22,15 +22,15 @@ pub(crate) struct ObjectStore<T> {
 
 #[derive(Debug)]
 struct Objects<T> {
-    /// Boxed: lists are sorted, and sorted insertion leaves the tree's nodes half empty.
+    /// Boxed: lists are sorted, and sorted insertion leaves nodes of the tree half empty.
     map: BTreeMap<ObjectKey, Box<Entry<T>>>,
-    /// The session in which it was last listed completely; 0 for never.
+    /// The session of the last complete list; 0 for none.
     complete: u64,
-    /// Lists that were complete.
+    /// The number of complete lists.
     lists: u64,
-    /// The highest version since: what is older was seen, or is gone.
+    /// The highest version since the last list: older objects were seen, or are deleted.
     version: u64,
-    /// As this cluster serves it, once it was found.
+    /// The kind as this cluster serves it, once resolved.
     kind: Option<Arc<ApiResource>>,
     error: Option<Error>,
 }
@@ -42,11 +42,11 @@ struct Entry<T> {
     confirmed: bool,
 }
 
-/// An object, as far as it could be read.
+/// What was read of an object.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Seen<T> {
     Whole(Cached<T>),
-    /// It exists but costs too much memory to be read; with its uid and version.
+    /// The object costs too much memory to be read. Its uid and version.
     TooLarge(Uid, u64),
 }
 
@@ -58,7 +58,7 @@ impl<T> Seen<T> {
         }
     }
 
-    /// `None` if it is too large.
+    /// Returns `None` if the object is too large.
     fn whole(&self) -> Option<&Cached<T>> {
         match self {
             Self::Whole(known) => Some(known),
@@ -67,13 +67,13 @@ impl<T> Seen<T> {
     }
 }
 
-/// What a request of a pair showed of an object, until the store has it.
+/// What a pair's request returned about an object; kept until the store has it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Answer<T> {
-    /// [`ObjectStore::lists`] before the request: a list since then knows better.
+    /// [`ObjectStore::lists`] before the request: a later list supersedes the answer.
     pub(crate) lists: u64,
     pub(crate) uid: Uid,
-    /// `None` if the object with this uid is gone.
+    /// `None` if the object with this uid is deleted.
     pub(crate) object: Option<Cached<T>>,
 }
 
@@ -86,15 +86,15 @@ impl<T: Clone + PartialEq> ObjectStore<T> {
         Arc::new(Self { objects, documents: documents.clone(), number, most })
     }
 
-    /// Removes the objects of a list that does not fit, and returns their keys.
+    /// Removes all objects, because the list does not fit, and returns their keys.
     pub(crate) fn clear(&self) -> Vec<ObjectKey> {
-        // Like an empty list.
+        // As an empty list would.
         self.begin_list(true);
         self.finish_list()
     }
 
     /// Starts a list; all objects stay until it is complete. `rewound` means that the server's versions may have
-    /// gone back, which makes it incomplete.
+    /// decreased, which makes the store incomplete.
     pub(crate) fn begin_list(&self, rewound: bool) {
         let mut objects = self.objects();
         objects.map.values_mut().for_each(|entry| entry.confirmed = false);
@@ -103,7 +103,7 @@ impl<T: Clone + PartialEq> ObjectStore<T> {
         }
     }
 
-    /// Removes the objects that were not in the list, and returns their keys.
+    /// Removes the objects that are missing from the list, and returns their keys.
     pub(crate) fn finish_list(&self) -> Vec<ObjectKey> {
         let mut objects = self.objects();
         (objects.lists, objects.version) = (objects.lists + 1, 0);
@@ -117,18 +117,17 @@ impl<T: Clone + PartialEq> ObjectStore<T> {
         gone
     }
 
-    /// Completes the list of this session, counted from 1, once all pairs that it concerns are in the queue.
+    /// Marks the list of this session (from 1) as complete, after all affected pairs were enqueued.
     pub(crate) fn set_complete(&self, session: u64) {
         self.objects().complete = session;
     }
 
-    /// Returns whether all objects of the kind were listed in this session: the cluster may have been restored while it
-    /// was disconnected.
+    /// Returns whether all objects were listed in this session: while disconnected, the cluster may have been restored.
     pub(crate) fn is_complete(&self, session: u64) -> bool {
         self.objects().complete == session
     }
 
-    /// Puts an object that was listed or watched; returns whether it is new or changed, or `None` if there is no room.
+    /// Stores a listed or watched object. Returns whether it is new or changed; `None` if the store is full.
     pub(crate) fn put(&self, key: &str, seen: Seen<T>) -> Option<bool> {
         let mut objects = self.objects();
         objects.version = objects.version.max(seen.id().1);
@@ -145,7 +144,7 @@ impl<T: Clone + PartialEq> ObjectStore<T> {
         Some(before != entry.seen)
     }
 
-    /// Removes an object that was deleted, with its last version; `true` if it was there.
+    /// Removes a deleted object, given its last version; returns whether the store had it.
     pub(crate) fn removed(&self, key: &str, (uid, version): (Uid, u64)) -> bool {
         let mut objects = self.objects();
         objects.version = objects.version.max(version);
@@ -153,12 +152,12 @@ impl<T: Clone + PartialEq> ObjectStore<T> {
         is_this && objects.map.remove(key).is_some()
     }
 
-    /// The number of complete lists, for an [`Answer`] to a request that follows.
+    /// The number of complete lists, for the [`Answer`] of the next request.
     pub(crate) fn lists(&self) -> u64 {
         self.objects().lists
     }
 
-    /// The object as the store or the answer has it, whichever is newer; forgets an answer that is not.
+    /// Returns the store's or the answer's object, whichever is newer, and drops an answer that is not newer.
     pub(crate) fn newest(&self, key: &str, answer: &mut Option<Answer<T>>) -> Option<Cached<T>> {
         let objects = self.objects();
         let seen = objects.map.get(key).map(|entry| &entry.seen);
@@ -181,12 +180,12 @@ impl<T: Clone + PartialEq> ObjectStore<T> {
         newer.or_else(|| seen.cloned())
     }
 
-    /// The cached object; `None` also for one that [is too large](Self::is_too_large).
+    /// The cached object; `None` also if it [is too large](Self::is_too_large).
     pub(crate) fn get(&self, key: &str) -> Option<Cached<T>> {
         self.objects().map.get(key)?.seen.whole().cloned()
     }
 
-    /// Returns whether the object exists but costs too much memory to be read.
+    /// Returns whether the object exists, but costs too much memory to be read.
     pub(crate) fn is_too_large(&self, key: &str) -> bool {
         self.objects().map.get(key).is_some_and(|entry| entry.seen.whole().is_none())
     }
@@ -199,7 +198,7 @@ impl<T: Clone + PartialEq> ObjectStore<T> {
         self.objects().map.len()
     }
 
-    /// What `map` makes of the objects; it is called without an object that is too large.
+    /// The results of `map`; it gets `None` for an object that is too large.
     pub(crate) fn filter_map<R>(&self, map: impl Fn(&str, Option<&T>) -> Option<R>) -> Vec<R> {
         let objects = self.objects();
         let all = objects.map.iter();
@@ -210,7 +209,7 @@ impl<T: Clone + PartialEq> ObjectStore<T> {
         self.objects().map.keys().filter(|key| counts(key)).count()
     }
 
-    /// Keeps an object's document for a while; a large one is read again by the worker of its pair.
+    /// Keeps an object's document for a while. A large one is not kept: the pair's worker reads it again.
     pub(crate) fn keep_document(&self, key: &str, cached: &Cached<T>, object: &Value) {
         if !cached.large {
             self.documents.insert(self.number, key, cached.version, object);
@@ -225,7 +224,7 @@ impl<T: Clone + PartialEq> ObjectStore<T> {
         self.objects().kind.clone()
     }
 
-    /// Returns what was set before. The store of another kind is incomplete until it is listed.
+    /// Sets the kind and returns the previous one. If it changed, the store is incomplete until the next list.
     pub(crate) fn set_kind(&self, kind: Option<Arc<ApiResource>>) -> Option<Arc<ApiResource>> {
         let mut objects = self.objects();
         if objects.kind != kind {
@@ -234,7 +233,7 @@ impl<T: Clone + PartialEq> ObjectStore<T> {
         mem::replace(&mut objects.kind, kind)
     }
 
-    /// Why it cannot be listed or watched at present.
+    /// Why listing or watching fails now.
     pub(crate) fn trouble(&self) -> Option<String> {
         self.objects().error.as_ref().map(ToString::to_string)
     }
@@ -243,7 +242,7 @@ impl<T: Clone + PartialEq> ObjectStore<T> {
         self.objects().error = error;
     }
 
-    /// Returns whether a right to list or watch it is missing, which others need not have.
+    /// Returns whether permission to list or watch is missing, which other kinds may have.
     pub(crate) fn is_refused(&self) -> bool {
         matches!(self.objects().error, Some(Error::Forbidden(_)))
     }
@@ -253,16 +252,16 @@ impl<T: Clone + PartialEq> ObjectStore<T> {
     }
 }
 
-/// Bytes that all kept documents may take together.
+/// The size limit of all kept documents together, in bytes.
 const MAX_BYTES: usize = 4 << 20;
 
-/// Documents for workers, so that they need not read them again. Bounded in bytes: the oldest make room for new ones.
+/// Documents that save workers a read. The oldest are dropped to stay within `MAX_BYTES`.
 #[derive(Debug, Default)]
 pub(crate) struct DocumentCache(Mutex<Documents>);
 
 #[derive(Debug, Default)]
 struct Documents {
-    /// The oldest first.
+    /// Oldest first.
     kept: VecDeque<KeptDocument>,
     bytes: usize,
     stores: u64,
@@ -296,10 +295,10 @@ impl DocumentCache {
         }
     }
 
-    /// Takes the document of this version out, if it is kept.
+    /// Removes and returns the document of this version, if kept.
     fn take(&self, store: u64, key: &str, version: u64) -> Option<Value> {
         let mut documents = lock(&self.0);
-        // The newest are the likeliest.
+        // From the end: the newest are needed most.
         let index = documents.kept.iter().rposition(|kept| {
             (kept.version, kept.store) == (version, store) && *kept.key == *key
         })?;

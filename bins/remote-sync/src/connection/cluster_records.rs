@@ -1,5 +1,5 @@
-//! Records of known clusters, in a ConfigMap on the local cluster: admits a cluster that answers as a remote, or
-//! refuses it and says how a person accepts it.
+//! Records of known clusters, in a ConfigMap on the local cluster. Admits a cluster that answers as a remote, or
+//! refuses it and tells how a person can accept it.
 
 use std::{
     sync::{
@@ -28,25 +28,25 @@ use crate::{
     settings::Settings,
 };
 
-/// Annotation of the ConfigMap: when the last process started.
+/// The ConfigMap's annotation with the start of the last process.
 const LAST_START: &str = "remote-sync/last-start";
 
 #[derive(Default)]
 pub(crate) struct ClusterRecords {
     pub(super) known: Mutex<KnownClusters>,
-    /// Namespace and name of the ConfigMap. `None` outside of a pod without `-namespace`: records live in memory.
+    /// Namespace and name of the ConfigMap. `None` outside of a pod without `-namespace`: records are in memory only.
     pub(super) map: Option<(String, String)>,
-    /// The ConfigMap cannot be used, and the log says so.
+    /// The ConfigMap cannot be used, and this was logged.
     unusable: AtomicBool,
     dry_run: bool,
     pub(crate) local: OnceLock<Arc<Connection>>,
-    /// The records were read, and the ConfigMap says when this process started.
+    /// The records were read, and the start of this process was written to the ConfigMap, if that is possible.
     started: AtomicBool,
     /// The period of `-max-deletions`.
     period: Duration,
-    /// When this process started, if another one had within the period.
+    /// When this process started, if another process had started within the period before.
     restarted: OnceLock<Option<Instant>>,
-    /// When a remote last went with its Secret.
+    /// When a remote was last removed with its Secret.
     forgotten: Mutex<Option<Instant>>,
 }
 
@@ -57,11 +57,11 @@ impl ClusterRecords {
         Arc::new(Self { known, map, dry_run: settings.dry_run, period, ..Self::default() })
     }
 
-    /// Returns the record of a cluster that answers under this name and shows this uid, or the reason why it is
-    /// refused. The local cluster's is in memory alone, as the ConfigMap is its own.
+    /// Returns the record of a cluster that answers under this name and shows this uid, or why it is refused. The local
+    /// cluster's record is never saved: it would be on that cluster itself.
     ///
     /// # Errors
-    /// The request's for the ConfigMap: nothing is known then. `Unreachable` after `stop`.
+    /// The error of a request for the ConfigMap: no record is known then. `Unreachable` after `stop`.
     pub(crate) fn admit(
         &self,
         name: &str,
@@ -70,7 +70,7 @@ impl ClusterRecords {
     ) -> Result<std::result::Result<ClusterRecord, String>> {
         let judge = || {
             let mut known = lock(&self.known);
-            // A removed remote is stopped before its record is forgotten, which must not return.
+            // A removed remote is stopped before its record is forgotten, and must not create it again.
             if stop.raised() {
                 return Err(Error::Unreachable("the remote was removed".into()));
             }
@@ -81,7 +81,7 @@ impl ClusterRecords {
         }
         let (mut admitted, mut is_saved) = judge()?;
         if name != OWN && admitted.is_err() {
-            // A person may have changed the records.
+            // A person may have changed the records meanwhile.
             self.read()?;
             (admitted, is_saved) = judge()?;
         }
@@ -89,13 +89,13 @@ impl ClusterRecords {
             Ok(record) => record,
             Err(refusal) => return Ok(Err(self.sentence(name, refusal))),
         };
-        // What was not read may be the record of another cluster, which a person has to accept.
+        // Without a read, the ConfigMap may hold another cluster's record, which only a person may replace.
         let may_write = name != OWN && !is_saved && self.started.load(Relaxed);
         if may_write && self.merge(&json!({"data": {name: record.to_string()}}))? {
             lock(&self.known).note_saved(name);
             log::info!(remote = name, uid:% = record; "cluster recorded");
             if stop.raised() {
-                // Forgotten before this write.
+                // The remote was forgotten before this write.
                 self.forget(name);
             }
         }
@@ -111,7 +111,7 @@ impl ClusterRecords {
         }
     }
 
-    /// Reads all records, unless there is no ConfigMap that can be used.
+    /// Reads all records, if the ConfigMap can be used.
     fn read(&self) -> Result<()> {
         let Some(place) = self.place() else { return Ok(()) };
         let saves = lock(&self.known).saves();
@@ -121,7 +121,7 @@ impl ClusterRecords {
         let texts = texts.filter_map(|(remote, text)| Some((&**remote, text.as_str()?)));
         lock(&self.known).load(texts, saves);
         let previous = map["metadata"]["annotations"][LAST_START].as_str();
-        // A time to come is another clock's.
+        // A start in the future comes from another clock.
         let age = |at| parse_micro_time(at)?.elapsed().ok();
         let is_recent = previous.is_some_and(|at| age(at).unwrap_or_default() < self.period);
         self.restarted.get_or_init(|| is_recent.then(Instant::now));
@@ -133,13 +133,13 @@ impl ClusterRecords {
         Ok(())
     }
 
-    /// When all tokens of `-max-deletions` but one may have been used up: by another process, or by a remote that went
-    /// and may come back.
+    /// When all tokens of `-max-deletions` but one may have been used: by an earlier process, or by a removed remote
+    /// that may return.
     pub(crate) fn drained(&self) -> Option<Instant> {
         self.restarted.get().copied().flatten().max(*lock(&self.forgotten))
     }
 
-    /// Changes the ConfigMap; `false` if that is not possible.
+    /// Patches the ConfigMap, and creates it if necessary; returns `false` if that is not possible.
     fn merge(&self, patch: &Value) -> Result<bool> {
         let Some(place) = self.place().filter(|_| !self.dry_run) else { return Ok(false) };
         let client = self.client()?;
@@ -158,7 +158,7 @@ impl ClusterRecords {
         self.usable(merged).map(|map| map.is_some())
     }
 
-    /// `None`, with a line in the log, if a right or the namespace is missing.
+    /// Maps a missing permission or namespace to `None`, and logs it once.
     fn usable(&self, result: Result<Value>) -> Result<Option<Value>> {
         match result {
             Err(

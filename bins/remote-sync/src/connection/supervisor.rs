@@ -1,4 +1,4 @@
-//! Supervisor: the thread that connects, probes and disconnects one cluster. Everything slow happens here, without a
+//! Supervisor: the thread that connects, probes and disconnects one cluster. Slow operations happen here, without a
 //! lock.
 
 use std::{
@@ -23,14 +23,13 @@ use crate::model::{
     known_clusters::{ClusterIdentity, ClusterRecord, OWN},
 };
 
-/// Consecutive failed probes that end a connection, as clustercache's.
+/// Consecutive failed probes that end a connection, as in clustercache.
 const MAX_FAILURES: u32 = 5;
-/// Jitter of the retry interval, to either side: not every client may reconnect to a recovered hub at the same
-/// time.
+/// Jitter of the retry interval in both directions: clients must not reconnect to a recovered hub all at once.
 const SPREAD: f64 = 0.2;
 
-/// Starts the supervision of a cluster until `stop` is raised, with the credentials passed to [`Connection::offer`];
-/// wakes `readers` when a session starts or ends.
+/// Supervises a cluster until `stop` is raised, with the credentials passed to [`Connection::offer`]. Wakes `readers`
+/// when a session starts or ends.
 pub(crate) fn start(
     config: ConnectionConfig,
     readers: Vec<Stop>,
@@ -46,11 +45,11 @@ pub(crate) fn start(
 struct Supervisor {
     connection: Arc<Connection>,
     readers: Vec<Stop>,
-    /// Decides which failures to connect are logged.
+    /// Decides which failed attempts to connect are logged.
     backoff: Backoff,
 }
 
-/// Why a session ends, and the wait before the next attempt to connect.
+/// Why a session ended, and the wait before the next attempt to connect.
 type SessionEnd = (String, Duration);
 
 impl Supervisor {
@@ -74,8 +73,8 @@ impl Supervisor {
         }
     }
 
-    /// Waits until `next`, or until other credentials are offered than were tried last, with which connecting is tried
-    /// at once. `None` at the end.
+    /// Waits until `next`, or until the offered credentials differ from those last tried, which are tried at once.
+    /// `None` after `stop`.
     fn wait_for_attempt(
         &self,
         tried: Option<&Result<ClusterConfig>>,
@@ -104,7 +103,7 @@ impl Supervisor {
         Client::counting(&name, offered.clone()?, Reload::Never, timing, requests)
     }
 
-    /// The record of the cluster that answers, or the reason why it is not the remote.
+    /// Returns the record of the cluster that answers, or why it is refused.
     fn admit(&self, client: &Client) -> Result<std::result::Result<ClusterRecord, String>> {
         let connection = &self.connection;
         let remote = connection.name();
@@ -119,7 +118,7 @@ impl Supervisor {
         connection.settings.records.admit(remote, &shown, &connection.stop)
     }
 
-    /// Returns the wait before the next attempt.
+    /// Records the failure, and returns the wait before the next attempt.
     fn connect_failed(&mut self, error: &Error, refused: bool) -> Duration {
         let (remote, wait) = (self.connection.name(), self.retry());
         let mut state = self.connection.state();
@@ -150,7 +149,7 @@ impl Supervisor {
         session
     }
 
-    /// Probes the session, with the credentials that are offered, until it has to end.
+    /// Probes the session and follows offered credentials, until the session must end.
     fn keep(&self, session: &ClusterSession) -> SessionEnd {
         let (connection, interval) = (&self.connection, self.connection.settings.timing.interval);
         let (mut used, mut probed) = (session.client.config(), Instant::now());
@@ -168,7 +167,7 @@ impl Supervisor {
                 connection.stop.wait_for_change(seen, next.min(now + Stop::SLICE));
                 continue;
             }
-            // A response to a request or a watch undoes a failed probe before it.
+            // A response to a request or watch since the last probe resets the count of failures.
             let was_heard = session.client.heard() > Some(probed);
             let result = connection.probe(session);
             probed = Instant::now();
@@ -185,8 +184,8 @@ impl Supervisor {
         }
     }
 
-    /// Uses new credentials for the same server from the next request on. Returns why the session has to end if they
-    /// are withdrawn, or are for another server, which may be another cluster.
+    /// Switches to new credentials for the same server. Returns why the session must end if they are withdrawn, or are
+    /// for another server, which may be another cluster.
     fn use_credentials(
         &self,
         session: &ClusterSession,
@@ -208,7 +207,7 @@ impl Supervisor {
         None
     }
 
-    /// Ends the session: readers first see that it is gone; then its requests are aborted.
+    /// Ends the session: readers see that it is gone before its requests are aborted.
     fn end(&self, session: &ClusterSession, reason: &str) {
         let connection = &self.connection;
         let mut state = connection.state();
@@ -223,7 +222,7 @@ impl Supervisor {
         self.readers.iter().for_each(Stop::wake);
     }
 
-    /// The wait before an attempt to connect that follows a failure.
+    /// The wait before an attempt to connect after a failure.
     fn retry(&self) -> Duration {
         let jitter = 1.0 - SPREAD + 2.0 * SPREAD * fastrand::f64();
         self.connection.settings.timing.retry.mul_f64(jitter)
@@ -231,27 +230,27 @@ impl Supervisor {
 }
 
 impl Connection {
-    /// Fails unless the cluster that answers now is that of `session`, which a lost TCP connection may have changed.
-    /// Another cluster ends the session.
+    /// Fails unless the cluster of `session` still answers: a new TCP connection may have reached another one. Another
+    /// cluster ends the session.
     pub(crate) fn check(&self, session: &ClusterSession) -> Result<()> {
         if session.cluster.record.uid.is_none() {
             return Ok(());
         }
         let Some(reason) = self.probe(session)? else { return Ok(()) };
-        // Also if the next probe reaches the right one: the last lists may be another cluster's.
+        // Even if the next probe reaches the right cluster: the last lists may be another one's.
         session.stop.raise();
         self.stop.wake();
         let name = self.name();
         Err(Error::Unreachable(format!("another cluster may answer as {name}: {reason}")))
     }
 
-    /// Reads which cluster answers; returns why the session has to end, if another one may.
+    /// Reads the identity of the cluster; returns why the session must end, if another cluster may answer.
     fn probe(&self, session: &ClusterSession) -> Result<Option<String>> {
         let answer = read_identity(&session.client, self.settings.timing.timeout)?;
         Ok(reason_to_reconnect(session.cluster.record.uid, &answer))
     }
 
-    /// Returns the number of probes that failed in a row.
+    /// Records a probe, and returns the number of consecutive failures.
     fn note_probe(&self, result: &Result<Option<String>>, was_heard: bool) -> u32 {
         let mut state = self.state();
         state.probes[usize::from(result.is_err())] += 1;
@@ -270,15 +269,15 @@ impl Connection {
     }
 }
 
-/// Memory that the Namespace may cost, in bytes. Annotations may have 256 KiB, but nobody puts that much on
-/// kube-system, which every watch reads.
+/// Memory limit of the Namespace, in bytes. Annotations may have 256 KiB, but kube-system, which every watch reads, has
+/// far fewer.
 const MAX_NAMESPACE: usize = 128 << 10;
 
-/// The uid that a cluster shows, or the reason why it shows none.
+/// The uid that a cluster shows, or why it shows none.
 type Shown = std::result::Result<Uid, String>;
 
-/// Reads a cluster's identity: the uid of its Namespace kube-system, which shows when a different cluster answers at
-/// the same address. This is a probe: every client gets a response, if only a 403.
+/// Reads a cluster's identity: the uid of its Namespace kube-system, which reveals another cluster at the same address.
+/// It is also the probe: every client gets a response, if only a 403.
 fn read_identity(client: &Client, timeout: Duration) -> Result<Shown> {
     let place = NAMESPACES.cluster_object("kube-system");
     match client.limited_to(MAX_NAMESPACE).within(timeout).get(&place) {
@@ -292,8 +291,8 @@ fn read_identity(client: &Client, timeout: Duration) -> Result<Shown> {
     }
 }
 
-/// The reason why a session with the cluster `before` has to be replaced, if another cluster may answer now: each
-/// session is with one cluster, and lists everything again.
+/// Returns why a session with the cluster `before` must end, if another cluster may answer now. Each session is with
+/// one cluster, and lists everything anew.
 fn reason_to_reconnect(before: Option<Uid>, now: &Shown) -> Option<String> {
     match (before, now) {
         (Some(before), Ok(now)) if before == *now => None,
@@ -303,8 +302,8 @@ fn reason_to_reconnect(before: Option<Uid>, now: &Shown) -> Option<String> {
     }
 }
 
-/// Returns whether both lead to the same server with the same trust. Another server needs another session, as it may be
-/// another cluster.
+/// Returns whether both configurations verify the same server in the same way. Another server may be another cluster,
+/// and requires a new session.
 fn is_same_server(one: &ClusterConfig, other: &ClusterConfig) -> bool {
     one.server == other.server
         && one.trust == other.trust

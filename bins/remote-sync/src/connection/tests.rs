@@ -1,6 +1,6 @@
 //! The cases of clustercache's own tests (cluster-api `controllers/clustercache/*_test.go`), named in comments, and
 //! cases that it lacks. Left out:
-//! - TestClusterCacheConcurrency: the suite has remotes that are dead beside one that is well.
+//! - TestClusterCacheConcurrency: the suite has unreachable remotes beside a healthy one.
 //! - TestReconcile's filter and TestBuildClusterAccessorConfigDefaultTransform,
 //!   TestConnectWithDefaultTransform: which clusters are connected is decided elsewhere, and a connection
 //!   has no cache whose objects could be transformed.

@@ -1,5 +1,5 @@
-//! Event handlers, as client-go has them for its informers: a change of an object enqueues the pairs that it affects,
-//! and a complete list all pairs of its kind.
+//! Event handlers, as in client-go's informers: a changed object enqueues the pairs that it affects, and a complete
+//! list enqueues all pairs of its kind.
 
 use std::{marker::PhantomData, sync::Arc, time::Instant};
 
@@ -27,7 +27,7 @@ use crate::{
     sync::{reconcile, remote::RemoteSync},
 };
 
-/// A cluster that is watched: a remote's, or the local one for all remotes.
+/// A watched cluster: a remote's, or the local one for all remotes.
 #[derive(Clone)]
 struct WatchedCluster {
     controller: Arc<Controller>,
@@ -36,9 +36,9 @@ struct WatchedCluster {
     names: NameMapping,
 }
 
-/// Watches the objects of a kind, in the role of all objects there.
+/// Watches a kind on one side of pairs.
 struct KindWatch<T>(WatchedCluster, KindIndex, PhantomData<T>);
-/// Watches the targets' Secrets of one name.
+/// Watches the targets' Secrets with one name.
 struct SecretWatch(WatchedCluster);
 
 /// Watches one side of pairs: the cluster of `remote`, or the local one for all remotes.
@@ -72,7 +72,7 @@ pub(super) fn watch<T: SideObject>(
             store: store.clone(),
             kind: SECRETS.to_string(),
             namespace: namespace.clone(),
-            // By name, so that no right to others is needed.
+            // One watch per name, so that no permission for other Secrets is needed.
             name: Some(name.clone()),
             supervisor: controller.stop.clone(),
             watched: SecretWatch(all.clone()),
@@ -88,7 +88,7 @@ impl WatchedCluster {
         self.only.clone().unwrap_or_else(|| self.controller.remotes())
     }
 
-    /// Finds a kind on the cluster; the local cluster decides the version for both sides.
+    /// Resolves a kind on the cluster. The local cluster decides the version for both sides.
     fn find(&self, kind: KindIndex, session: &ClusterSession) -> Result<ApiResource> {
         let (controller, wanted) =
             (&self.controller, &self.controller.context.settings.resources[kind]);
@@ -164,7 +164,7 @@ impl Watched for SecretWatch {
         let Some(owner) = object.and_then(controller_of) else { return };
         let (namespace, _) = key::split(key);
         let target = key::of(namespace, owner["name"].as_str().unwrap_or_default());
-        // Whatever its kind: a pair with nothing to do costs no request.
+        // The pairs of all kinds: a pair that is in sync costs no request.
         for kind in 0..controller.context.settings.resources.len() {
             controller.enqueue_target(&remotes, kind, &target, true);
         }
@@ -172,7 +172,7 @@ impl Watched for SecretWatch {
 }
 
 impl Controller {
-    /// Enqueues all pairs of a kind, also those without a source.
+    /// Enqueues all pairs of a kind, including those without a source.
     pub(super) fn enqueue_kind(self: &Arc<Self>, remote: &Arc<RemoteSync>, kind: KindIndex) {
         let (names, cluster) = (&remote.names, remote.source.cluster.identity());
         let of_source = |key: &str, _: Option<&_>| names.pair(Role::Source, kind, key);
@@ -202,8 +202,8 @@ impl Controller {
         }
     }
 
-    /// Enqueues a target's pair for each of the remotes that has its source, or whose orphan it may be. With many
-    /// remotes most targets belong to another one, so this is quick.
+    /// Enqueues a target's pair for each remote that has its source, or whose orphan the target may be. This is fast:
+    /// with many remotes, most targets belong to another one.
     fn enqueue_target(
         self: &Arc<Self>,
         remotes: &[Arc<RemoteSync>],
@@ -212,7 +212,7 @@ impl Controller {
         urgent: bool,
     ) {
         let Some(first) = remotes.first() else { return };
-        // All of them have it: the local cluster's, or that of the only remote.
+        // All remotes share this store: it belongs to the local cluster, or to the only remote.
         let store = &first.target.stores[kind];
         let gone = !store.has(key);
         let origin =

@@ -1,5 +1,5 @@
-//! Remotes of the command line, which stay, and of the registry, which come and go with the Secrets that Cluster API
-//! creates. Watches keep the Secrets, and one loop compares them, and the files, with the remotes.
+//! Remotes of the command line, which stay, and of the registry, which come and go with Cluster API's Secrets. Watches
+//! follow the Secrets. One loop offers each remote the credentials from its file or Secret.
 
 use std::{
     collections::BTreeMap,
@@ -27,36 +27,35 @@ use crate::{
     sync::remote::RemoteSync,
 };
 
-/// Interval at which files are read, always completely: a token or certificate next to the kubeconfig may be
-/// rotated, which the kubeconfig's own time does not show. It takes less than a millisecond.
+/// How often files are read, always in full: a token or certificate file may be rotated without a change of the
+/// kubeconfig's modification time. A read takes less than a millisecond.
 const READ_INTERVAL: Duration = Duration::from_secs(5);
-/// Remotes of the registry: each takes some threads.
+/// Limit of the registry's remotes: each takes several threads.
 const MAX_REMOTES: usize = 1000;
-/// Secrets of the registry. Cluster API labels five of each cluster.
+/// Limit of the registry's Secrets. Cluster API labels five Secrets per cluster.
 const MAX_SECRETS: usize = 8 * MAX_REMOTES;
-/// Bytes of all their values together; each is held decoded, too.
+/// Limit of all their values together, in bytes. Each is also held decoded.
 const MAX_TOTAL_LENGTH: usize = 16 << 20;
 
-/// The key of Cluster API (`util/secret/consts.go`), then that of Open Cluster Management.
+/// Keys of the kubeconfig: Cluster API's (`util/secret/consts.go`), then Open Cluster Management's.
 const KEYS: [&str; 2] = ["value", "kubeconfig"];
 
 #[derive(Clone, PartialEq)]
 struct KubeconfigSecret {
     uid: String,
-    /// Of its values, in bytes.
+    /// The size of its values, in bytes.
     length: usize,
     config: Result<ClusterConfig>,
 }
 
 type Secrets = Store<KubeconfigSecret>;
-/// Secrets by the name of their cluster; `None` if it cannot be used.
+/// Secrets by the name of their cluster; `None` if a Secret cannot be used.
 type ByCluster = BTreeMap<String, Option<KubeconfigSecret>>;
 
-/// What a cluster is offered at present; `None` while that is not known.
+/// Returns what to offer a cluster now; `None` while that is unknown.
 type Offer = Box<dyn Fn() -> Option<Result<ClusterConfig>> + Send>;
 
-/// Starts the remotes of the command line, and remotes of the registry as they come. `load_own` loads the credentials
-/// of the local cluster.
+/// Starts the remotes of the command line, and follows the registry. `load_own` loads the local cluster's credentials.
 pub(super) fn start(
     controller: &Arc<Controller>,
     load_own: impl Fn() -> Result<ClusterConfig> + Send + 'static,
@@ -95,7 +94,7 @@ pub(super) fn start(
     runtime::spawn("remotes", move || follow(&controller, &load_own, &fixed, registry))
 }
 
-/// Keeps `store` in sync with Secrets in all sessions of the local cluster: those with a label, or the one of a name.
+/// Keeps `store` in sync with the labelled Secrets, or the named one, in all sessions of the local cluster.
 fn watch(
     controller: &Arc<Controller>,
     store: Secrets,
@@ -116,7 +115,7 @@ fn watch(
     })
 }
 
-/// Offers all clusters their credentials, until the end.
+/// Offers credentials to all clusters, until `stop` is raised.
 fn follow(
     controller: &Controller,
     load_own: &dyn Fn() -> Result<ClusterConfig>,
@@ -127,7 +126,7 @@ fn follow(
     loop {
         let seen = controller.credentials.wakes();
         own.offer(load_own());
-        // The local cluster knows which cluster each remote is.
+        // The identities of remotes are recorded on the local cluster.
         was_connected |= own.is_connected();
         if was_connected {
             for (connection, offer) in fixed {
@@ -143,7 +142,7 @@ fn follow(
     }
 }
 
-/// What a remote is offered by its Secret.
+/// Returns what a remote's Secret offers it.
 fn offered_by(store: &Secrets, namespace: &str, name: &str) -> Option<Result<ClusterConfig>> {
     match store.get(name) {
         Lookup::Object(secret) => Some(secret.config),
@@ -159,13 +158,13 @@ fn offered_by(store: &Secrets, namespace: &str, name: &str) -> Option<Result<Clu
 struct Registry {
     controller: Arc<Controller>,
     store: Secrets,
-    /// By name, with the uid of its Secret.
+    /// By name, with the uid of the Secret.
     members: BTreeMap<String, (Arc<RemoteSync>, String)>,
     skipped: BTreeMap<String, String>,
 }
 
 impl Registry {
-    /// Adds and removes remotes, offers the others their kubeconfigs, and reports why some are not followed.
+    /// Adds and removes remotes, offers kubeconfigs to the others, and records why some are not followed.
     fn sync(&mut self) {
         if let Some(secrets) = self.store.read(|secrets| secrets.clone()) {
             let of = |name: &str| Some(name.strip_suffix(SECRET_SUFFIX)?.to_owned());
@@ -193,7 +192,7 @@ impl Registry {
         *lock(&self.controller.registry_trouble) = trouble;
     }
 
-    /// Removes the remotes without a Secret; a Secret that was created again is another cluster's.
+    /// Removes remotes without a Secret. A recreated Secret means another cluster.
     fn remove_gone(&mut self, secrets: &ByCluster) {
         let is_complete = self.store.is_complete();
         let stays = |name: &String, uid: &str| match secrets.get(name) {
@@ -207,7 +206,7 @@ impl Registry {
         }
     }
 
-    /// Adds a remote, or offers it another kubeconfig; fails with the reason why it is skipped.
+    /// Adds a remote, or offers it a changed kubeconfig; the error is why it is skipped.
     fn put(
         &mut self,
         name: &str,
@@ -227,7 +226,7 @@ impl Registry {
         Ok(())
     }
 
-    /// The reason why a remote of this name cannot be added, if there is one.
+    /// Returns why a remote with this name cannot be added, if so.
     fn refusal(&self, name: &str) -> Option<String> {
         let remotes = self.controller.remotes();
         let others = remotes.iter().map(|remote| &*remote.name);
@@ -255,14 +254,13 @@ fn read_secret(secret: &Value, key: Option<&str>) -> KubeconfigSecret {
     }
 }
 
-/// The name of a Secret's cluster, if it holds a kubeconfig.
+/// The name of a Secret's cluster; `None` unless the Secret holds a kubeconfig.
 fn cluster_of(secret: &Value) -> Option<&str> {
     let name = secret["metadata"]["labels"][CLUSTER_LABEL].as_str()?;
     (key::namespaced_name(secret).1.strip_suffix(SECRET_SUFFIX) == Some(name)).then_some(name)
 }
 
-/// The kubeconfig under `key`, or under the first of the usual keys that exists. Files that it refers to are
-/// other keys.
+/// The kubeconfig under `key`, or under the first of the usual keys. A file name in it refers to another key.
 fn secret_config(name: &str, secret: &Value, key: Option<&str>) -> Result<ClusterConfig> {
     let mut data = secret::data(secret)?;
     let usual = KEYS.into_iter().find(|key| data.contains_key(*key)).unwrap_or(KEYS[0]);

@@ -1,35 +1,34 @@
-//! Annotations of sources, targets and their namespaces, all under one prefix: their keys and the formats of their
-//! values.
+//! Annotations of sources, targets and their namespaces: the keys, under one prefix, and the formats of the values.
 
 use std::fmt;
 
 use serde_json::Value;
 
-/// Stands for a uid that cannot be read, in records and in marks.
+/// Replaces an unreadable uid, in records and marks.
 pub(crate) const UNVERIFIED: &str = "unverified";
 
-/// The keys; sync-controller has its own in `controller/controller.go:76-89`.
+/// The keys; for sync-controller's, see its `controller/controller.go:76-89`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AnnotationKeys {
     prefix: String,
-    /// On either object, set by a person: `true` stops everything for the pair.
+    /// On a source or target, set by a person: `true` stops all actions on the pair.
     pub paused: String,
-    /// On an uploaded Secret: the hash of what was uploaded.
+    /// On an uploaded Secret: the hash of the uploaded content.
     pub hash: String,
-    /// On a source: which of its generations the target has.
+    /// On a source: its generation that was copied to the target.
     pub remote_generation: String,
     /// On a source: the target's generation with that content.
     pub local_generation: String,
     /// On a source: the target's uid.
     pub local_uid: String,
-    /// On a target: which object on which cluster it is a copy of. On its Namespace: for which one it was created.
+    /// On a target: the object that it is a copy of. On its Namespace: the object that it was created for.
     pub source: String,
-    /// On the same: the keys of the labels and annotations that came from the source.
+    /// On a target: the keys of the labels and annotations that came from the source.
     pub managed_keys: String,
 }
 
 impl AnnotationKeys {
-    /// The keys under `prefix`, which has no slash at its end.
+    /// The keys under `prefix`, which has no trailing slash.
     pub fn new(prefix: &str) -> Self {
         let key = |name: &str| format!("{prefix}/{name}");
         Self {
@@ -49,26 +48,26 @@ impl AnnotationKeys {
         [&self.remote_generation, &self.local_generation, &self.local_uid]
     }
 
-    /// Returns whether a key is under the prefix, even if it is not one of these.
+    /// Returns whether a key is under the prefix, even if it is unknown.
     pub fn is_ours(&self, key: &str) -> bool {
         key.starts_with(&*self.prefix)
     }
 }
 
-/// The uid of an object, or of a cluster (that of its Namespace kube-system). Bytes instead of a u128, which
-/// would be aligned: stores hold many.
+/// The uid of an object; a cluster's is its Namespace kube-system's. Stores hold many: bytes need no alignment, unlike
+/// a u128.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Uid([u8; 16]);
 
 impl Uid {
-    /// Parses a uid, which API servers write as a UUID (apimachinery `pkg/util/uuid/uuid.go`); `None` for
-    /// anything that would be formatted differently.
+    /// Parses a uid, which API servers format as a UUID (apimachinery `pkg/util/uuid/uuid.go`); `None` for any other
+    /// format.
     pub fn parse(text: &str) -> Option<Self> {
         let number = u128::from_str_radix(&text.replace('-', ""), 16).ok()?;
         Some(Self(number.to_be_bytes())).filter(|uid| uid.to_string() == text)
     }
 
-    /// The uid in an annotation or field, if it holds one.
+    /// Parses the uid in an annotation or field, if any.
     pub fn of(value: &Value) -> Option<Self> {
         value.as_str().and_then(Self::parse)
     }
@@ -82,7 +81,7 @@ impl fmt::Display for Uid {
     }
 }
 
-/// How marks name a cluster: `<remote>=<uid>`, or `<remote>=unverified`.
+/// The name of a cluster in marks: `<remote>=<uid>`, or `<remote>=unverified`.
 pub fn cluster_mark(remote: &str, uid: Option<Uid>) -> String {
     match uid {
         Some(uid) => format!("{remote}={uid}"),
@@ -90,7 +89,7 @@ pub fn cluster_mark(remote: &str, uid: Option<Uid>) -> String {
     }
 }
 
-/// The uid in a cluster's mark, if it has one. Earlier versions wrote the uid alone.
+/// The uid in a cluster's mark: `Some(None)` if unverified, `None` if invalid. Earlier versions wrote only the uid.
 pub fn uid_of_mark(mark: &str) -> Option<Option<Uid>> {
     match mark.split_once('=').map_or(mark, |(_, uid)| uid) {
         UNVERIFIED if mark != UNVERIFIED => Some(None),
@@ -98,7 +97,7 @@ pub fn uid_of_mark(mark: &str) -> Option<Option<Uid>> {
     }
 }
 
-/// The object that a target is a copy of, and the instance that copied it: each handles only its own.
+/// A target's source, and the instance that copied it; an instance handles only its own copies. The format is
 /// `<cluster>/<namespace>/<name>/<uid>/<generation>/<finalizer>`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin<'a> {
@@ -110,14 +109,14 @@ pub struct Origin<'a> {
     pub uid: Uid,
     /// The source's generation when its content was written.
     pub generation: u32,
-    /// The finalizer of the instance that wrote it.
+    /// The finalizer of the instance that wrote the content.
     pub finalizer: &'a str,
 }
 
 impl<'a> Origin<'a> {
     /// Parses what [`Display`](fmt::Display) formats; `None` for anything else.
     pub fn parse(text: &'a str) -> Option<Self> {
-        // The finalizer contains a slash itself.
+        // The finalizer itself contains a slash.
         let mut parts = text.splitn(6, '/');
         let mut part = || parts.next();
         let (cluster, namespace, name) = (part()?, part()?, part()?);
@@ -134,8 +133,8 @@ impl fmt::Display for Origin<'_> {
     }
 }
 
-/// The keys of the labels and annotations that a target has from its source: `label,label|annotation,…`; no
-/// key can contain a comma or a bar. Sorted, for binary search.
+/// The keys of a target's labels and annotations that came from its source: `label,label|annotation,…`. Keys contain
+/// neither comma nor bar. Sorted for binary search.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ManagedKeys<'a> {
     pub labels: Vec<&'a str>,
@@ -147,7 +146,7 @@ impl<'a> ManagedKeys<'a> {
         let (labels, annotations) = text.split_once('|').unwrap_or((text, ""));
         let keys = |text: &'a str| {
             let keys: Vec<_> = text.split(',').filter(|key| !key.is_empty()).collect();
-            // Unsorted only if a person wrote it; then no key counts as copied.
+            // Only a person writes unsorted keys: they are ignored.
             if keys.is_sorted() { keys } else { Vec::new() }
         };
         Self { labels: keys(labels), annotations: keys(annotations) }

@@ -1,16 +1,16 @@
-//! Content digests of 64 bits: equal for equal content, whatever the order of members. They live in memory alone, so
-//! that another version may compute others.
+//! Content digests of 64 bits, independent of the order of members. They exist in memory only: another version may
+//! compute other ones.
 //!
-//! They are the first half of a SHA-256. Two contents that share a digest take 2^32 attempts to find, and harm
-//! nobody but their author: the change from one to the other is not copied. Content with the digest of somebody
-//! else's takes 2^64, and so does an accident.
+//! They are the first half of a SHA-256. Two contents with the same digest take 2^32 attempts to find, and harm only
+//! their author: the change from one to the other is not copied. Matching another author's digest takes 2^64, and so
+//! does an accident.
 
 use std::io::{self, Write};
 
 use ring::digest::{Context, SHA256};
 use serde_json::{Map, Value};
 
-/// The digest of no members at all.
+/// The digest of zero members.
 pub const NOTHING: u64 = 0;
 
 pub fn of(value: &Value) -> u64 {
@@ -34,12 +34,12 @@ pub fn of_members(members: Option<&Map<String, Value>>, keep: impl Fn(&str) -> b
     if any { hasher.finish() } else { NOTHING }
 }
 
-/// A SHA-256 of JSON texts, in which maps are in key order, as serde_json keeps them.
+/// SHA-256 of JSON texts. serde_json keeps maps in key order.
 struct Hasher(Context);
 
 impl Hasher {
     fn write_json(&mut self, value: &Value) {
-        // Nothing that is written to can fail.
+        // Writing to a hasher cannot fail.
         let _ = write!(self, "{value}");
     }
 

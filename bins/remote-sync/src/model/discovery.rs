@@ -1,4 +1,4 @@
-//! Discovery: resolves the kinds of `-resource` by a server's discovery documents.
+//! Discovery: resolves the kinds of `-resource` through a server's discovery documents.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ pub(crate) struct ResourceArg {
     pub(crate) plural: String,
 }
 
-/// The only version of the core group, which has no discovery document that would list it.
+/// The only version of the core group, which has no discovery document to list its versions.
 const CORE: &str = "v1";
 
 impl ResourceArg {
@@ -30,7 +30,7 @@ impl ResourceArg {
                 Some((plural, group)) => (Some(group), None, plural),
                 None => (None, Some(CORE), name),
             },
-            // Two parts are only valid as v1/plural: a group needs its version.
+            // Two parts are valid only as v1/plural: any other group needs its version.
             [CORE, plural] => (None, Some(CORE), plural),
             [group, version, plural] => (Some(group), Some(version), plural),
             _ => (None, None, ""),
@@ -51,13 +51,13 @@ impl ResourceArg {
         Self { version: Some(found.resource.version.to_string()), ..self.clone() }
     }
 
-    /// Returns whether both name the same kind, in whatever version.
+    /// Returns whether both name the same kind, in any version.
     pub(crate) fn same(&self, other: &Self) -> bool {
         (&self.group, &self.plural) == (&other.group, &other.plural)
     }
 }
 
-/// `poddisruptionbudgets.policy`, as in RBAC and `kubectl api-resources -o name`.
+/// Formats as RBAC and `kubectl api-resources -o name` do: `poddisruptionbudgets.policy`.
 impl fmt::Display for ResourceArg {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &*self.group {
@@ -67,10 +67,10 @@ impl fmt::Display for ResourceArg {
     }
 }
 
-/// Versions of a group in which a kind is searched: Kubernetes' own groups have at most four.
+/// The most versions of a group that are searched for a kind: Kubernetes' own groups have at most four.
 const MAX_VERSIONS: usize = 16;
 
-/// Finds a kind on a server.
+/// Resolves a kind on a server.
 pub(crate) fn resolve(client: &Client, wanted: &ResourceArg) -> Result<ApiResource> {
     let versions = match &wanted.version {
         Some(version) => vec![version.clone()],
@@ -91,8 +91,8 @@ pub(crate) fn resolve(client: &Client, wanted: &ResourceArg) -> Result<ApiResour
     Err(not_served(client, wanted))
 }
 
-/// Finds a kind again, in the version of `known` while the server serves that: others may not serve a version that it
-/// has come to prefer.
+/// Resolves a kind again, in the version of `known` while the server serves that. Other clusters may not serve a
+/// version that this server now prefers.
 pub(crate) fn resolve_again(
     client: &Client,
     wanted: &ResourceArg,
@@ -107,8 +107,8 @@ pub(crate) fn resolve_again(
     resolve(client, wanted)
 }
 
-/// All kinds of a server whose objects are in namespaces and can be listed, in each version: some are in none that
-/// their group prefers.
+/// All namespaced kinds of a server that can be listed, in each version: some are not in the version that their group
+/// prefers.
 pub(crate) fn namespaced(client: &Client) -> Result<Vec<ApiResource>> {
     let groups = discovery::document(client, "/apis", "APIGroupList")?;
     let mut kinds = discovery::resources(client, "", CORE, &["list"])?;

@@ -7,8 +7,8 @@
 //! | source | namespace | name + resource suffix |
 //! | target | namespace + namespace suffix | name |
 //!
-//! Cluster-scoped objects have an empty namespace, to which the namespace rules do not apply. A target namespace hides
-//! the source's, so it requires a single source namespace.
+//! Cluster-scoped objects have an empty namespace, to which the namespace rules do not apply. A fixed target namespace
+//! does not reveal the source's, so it requires a single source namespace.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ pub(crate) fn check(source: &str, target: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// The namespace and the name of an object, empty if it has none.
+/// The namespace and name of an object; missing ones are empty.
 pub(crate) fn namespaced_name(object: &Value) -> (&str, &str) {
     let part = |key: &str| object["metadata"][key].as_str().unwrap_or_default();
     (part("namespace"), part("name"))
@@ -52,36 +52,36 @@ pub(crate) struct Pair {
     pub(crate) key: Arc<str>,
 }
 
-/// Position of a kind in `-resource`.
+/// Index of a kind in `-resource`.
 pub(crate) type KindIndex = usize;
 
-/// Placeholder for the remote's name.
+/// Placeholder for the remote's name in suffixes.
 pub(crate) const CLUSTER: &str = "{cluster}";
 
-/// The mapping rules: of the flags with [`CLUSTER`] in suffixes, or of one remote.
+/// The name mapping: of the flags, with [`CLUSTER`] in suffixes, or of one remote.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NameMapping {
-    /// Of the source's name.
+    /// The suffix of source names.
     pub(crate) resource_suffix: String,
-    /// Of the target's namespace.
+    /// The suffix of target namespaces.
     pub(crate) namespace_suffix: String,
-    /// Of the sources' namespaces, and thereby of the targets'.
+    /// The prefix of source namespaces, from which target namespaces derive.
     pub(crate) namespace_prefix: String,
-    /// The only namespace of sources, if there is one.
+    /// The only namespace of sources, if set.
     pub(crate) source_namespace: Option<String>,
-    /// The only namespace of targets, instead of the suffix.
+    /// The only namespace of targets, if set; it replaces the suffix.
     pub(crate) target_namespace: Option<String>,
 }
 
 impl NameMapping {
-    /// The rules as far as all remotes have them in common.
+    /// The part of the mapping that all remotes share.
     pub(crate) fn common(&self) -> Self {
         let varies = |suffix: &str| suffix.contains(CLUSTER);
         let mut common = self.with(|suffix| match varies(suffix) {
             true => String::new(),
             false => suffix.to_owned(),
         });
-        // Which of the targets' namespaces is that of the one source namespace, only a remote's suffix says.
+        // Without the suffix of a remote, the target namespace of the only source namespace is unknown.
         common.source_namespace.take_if(|_| varies(&self.namespace_suffix));
         common
     }
@@ -98,7 +98,7 @@ impl NameMapping {
         }
     }
 
-    /// The only namespace of objects in this role, if there is one.
+    /// The only namespace of objects in this role, if set.
     pub(crate) fn namespace(&self, role: Role) -> Option<&str> {
         match role {
             Role::Source => self.source_namespace.as_deref(),
@@ -106,8 +106,8 @@ impl NameMapping {
         }
     }
 
-    /// The canonical names of an object in this role, if these can be the names of one. Also for a target's Secret,
-    /// with its controller's name.
+    /// The canonical names of an object in this role; `None` if no such object can have this name. For a target's
+    /// Secret, `name` is that of its controller.
     pub(crate) fn canonical<'a>(
         &'a self,
         role: Role,
@@ -129,7 +129,7 @@ impl NameMapping {
         }
     }
 
-    /// The pair of an object with this key in this role, if it can belong to one.
+    /// The pair of the object with this key in this role; `None` if it cannot belong to a pair.
     pub(crate) fn pair(&self, role: Role, kind: KindIndex, key: &str) -> Option<Pair> {
         let (namespace, name) = split(key);
         let (namespace, name) = self.canonical(role, namespace, name)?;
@@ -159,13 +159,13 @@ impl NameMapping {
         }
     }
 
-    /// Returns whether a source's name can match `other` as well.
+    /// Returns whether a source name can match both mappings.
     pub(crate) fn shares_sources(&self, other: &Self) -> bool {
         let (one, other) = (&*self.resource_suffix, &*other.resource_suffix);
         one.ends_with(other) || other.ends_with(one)
     }
 
-    /// Returns whether there may be sources in this namespace.
+    /// Returns whether this namespace may have sources.
     pub(crate) fn has_sources(&self, namespace: &str) -> bool {
         let is_in = |only: &String| only == namespace;
         namespace.is_empty()

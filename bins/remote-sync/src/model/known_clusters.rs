@@ -1,5 +1,5 @@
-//! Known clusters, as the known_hosts of ssh: which cluster each remote is, by the uid of its Namespace kube-system.
-//! Pure. A uid is public, and a clone has the same one; so the remote's name is part of its identity.
+//! Known clusters, like ssh's known_hosts: the uid of its Namespace kube-system identifies a remote's cluster. Pure.
+//! The remote's name is part of the identity: a uid is public, and a clone has the same one.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,17 +11,17 @@ use crate::model::{
     digest,
 };
 
-/// The local cluster in messages and labels; no remote can have this name.
+/// The local cluster's name in messages and labels; no remote may have it.
 pub(crate) const OWN: &str = "own";
-/// The most former clusters in a record.
+/// The most former clusters in a record; older ones are dropped.
 const MAX_FORMER: usize = 8;
 
-/// The cluster that a remote is: `<uid> <former uid>…`, or with `unverified` first.
+/// The cluster of a remote: `<uid> <former uid>…`; `unverified` may replace the first uid.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ClusterRecord {
-    /// `None` if its kube-system could never be read.
+    /// `None` if the uid could never be read.
     pub uid: Option<Uid>,
-    /// Clusters that it replaced, as a person said: their copies become its own.
+    /// Clusters that it replaced, as a person confirmed; it takes over their copies.
     pub former: Vec<Uid>,
 }
 
@@ -36,7 +36,7 @@ impl ClusterRecord {
         Some(Self { uid, former })
     }
 
-    /// The record once the cluster `now` has replaced the recorded ones.
+    /// The record after the cluster `now` has replaced the recorded ones.
     fn replaced(&self, now: Uid) -> Self {
         let mut former = Vec::new();
         for uid in self.uid.iter().chain(&self.former) {
@@ -58,16 +58,16 @@ impl fmt::Display for ClusterRecord {
     }
 }
 
-/// Which cluster it is, and digests of how the marks of copies name it. A remote's name is part of each, so that the
-/// copies of one remote are never another's, whatever uid that shows.
+/// A cluster's record, and digests of its names in marks. Each includes the remote's name: the copies of one remote
+/// never belong to another one, even with the same uid.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct ClusterIdentity {
     pub(crate) record: ClusterRecord,
-    /// Of new copies.
+    /// The mark of new copies.
     pub(crate) current: u64,
-    /// Clusters that this one replaced.
+    /// Marks of clusters that this one replaced.
     pub(crate) former: Vec<u64>,
-    /// Marks without a uid, and without a name, as earlier versions wrote them.
+    /// Marks without a uid; and marks without a name, which earlier versions wrote.
     pub(crate) unproven: Vec<u64>,
 }
 
@@ -88,24 +88,24 @@ impl ClusterIdentity {
     }
 }
 
-/// What is known of all clusters: of the remotes, and of the local one by the name [`OWN`].
+/// The known clusters: the remotes', and the local one under the name `OWN`.
 #[derive(Clone, Debug, Default)]
 pub struct KnownClusters {
-    /// By name. A text that is not a record matches no cluster.
+    /// Records by name. An invalid text matches no cluster.
     records: BTreeMap<String, Result<ClusterRecord, String>>,
-    /// The names whose records are in memory alone.
+    /// The names whose records are not saved yet.
     unsaved: BTreeSet<String>,
     /// The number of saves and removals so far.
     saves: u64,
-    /// A remote may be the local cluster.
+    /// Whether a remote may be the local cluster.
     own_is_remote: bool,
 }
 
-/// Why a cluster is not taken for the remote.
+/// Why a cluster is not accepted as the remote.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusedCluster {
     pub why: String,
-    /// The remote and its new record (`None`: no record) with which it would be.
+    /// The remote whose record a person must change to accept the cluster, and the new record; `None` removes it.
     pub accept: Option<(String, Option<ClusterRecord>)>,
 }
 
@@ -120,8 +120,8 @@ impl KnownClusters {
         Self { own_is_remote, ..Self::default() }
     }
 
-    /// Replaces the records by the saved ones, which were requested after `saves` saves. Those that are not saved yet
-    /// stay. An answer that a save may have overtaken only adds records.
+    /// Replaces the records with the saved ones, requested after `saves` saves. Unsaved records stay. If a save may
+    /// have overtaken the response, it only adds records.
     pub fn load<'a>(&mut self, records: impl Iterator<Item = (&'a str, &'a str)>, saves: u64) {
         let is_latest = saves == self.saves;
         self.records.retain(|name, _| !is_latest || self.unsaved.contains(name));
@@ -146,15 +146,15 @@ impl KnownClusters {
         self.unsaved.remove(name);
     }
 
-    /// Forgets which cluster a remote was; returns whether there was a record.
+    /// Forgets the cluster of a remote; returns whether it had a record.
     pub fn forget(&mut self, name: &str) -> bool {
         self.unsaved.remove(name);
         self.saves += 1;
         self.records.remove(name).is_some()
     }
 
-    /// The record of a cluster that answers under this name, by the uid that it shows or the reason why that cannot be
-    /// read. A new record is to be saved.
+    /// Returns the record of the cluster that answers under this name. `shown` is its uid, or why the uid cannot be
+    /// read. A new record must be saved.
     pub fn admit(
         &mut self,
         name: &str,
@@ -211,7 +211,7 @@ impl KnownClusters {
         }
     }
 
-    /// The other cluster that is known to have this uid.
+    /// Another cluster whose record has this uid, if any.
     fn holder(&self, uid: Uid, name: &str) -> Option<&str> {
         let is_other = |of: &str| name != OWN && of != name && (of != OWN || !self.own_is_remote);
         let mut recorded = self.records.iter().filter_map(|(of, it)| Some((of, it.as_ref().ok()?)));
@@ -244,7 +244,7 @@ mod tests {
         ClusterRecord { uid: now, former: digits.map(uid).collect() }
     }
 
-    /// As `known 1` or `new 12`; of a refusal the remote and the record that would accept it.
+    /// `known 1` or `new 12`; after a refusal, the remote and the record to accept it.
     fn judged(clusters: &KnownClusters, shown: char) -> String {
         let shown = if shown == '-' { Err("403".to_owned()) } else { Ok(uid(shown)) };
         let short = |record: &ClusterRecord| {
@@ -268,20 +268,20 @@ mod tests {
     #[test]
     fn judgement_for_each_record_and_uid() {
         for (west, east, shown, expected) in [
-            // At the first contact the cluster is believed.
+            // The first contact is trusted.
             ("?", "?", '1', "new 1"),
             ("?", "?", '-', "new -"),
-            // Then it is the recorded one alone.
+            // Later, only the recorded cluster is accepted.
             ("1", "?", '1', "known 1"),
             ("12", "?", '1', "known 12"),
             ("1", "?", '2', "refused, west: 21"),
             ("12", "?", '2', "refused, west: 21"),
             ("1", "?", '-', "refused"),
-            // An unverified one becomes verified by itself.
+            // An unverified cluster becomes verified once its uid can be read.
             ("-", "?", '-', "known -"),
             ("-", "?", '1', "new 1"),
             ("-2", "?", '1', "new 12"),
-            // Nobody has the uid of another, whether that is connected or not.
+            // Two remotes cannot share a uid, connected or not.
             ("?", "1", '1', "refused, east: none"),
             ("2", "1", '1', "refused, east: none"),
             ("1", "1", '1', "refused, east: none"),

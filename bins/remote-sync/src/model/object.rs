@@ -1,4 +1,4 @@
-//! Cached objects: the few hundred bytes of a document that decisions depend on.
+//! Cached objects: the few hundred bytes of a document that affect decisions.
 
 use apiclient::json;
 use serde_json::{Map, Value};
@@ -9,38 +9,38 @@ use crate::model::{
     rules::{FieldRules, is_content},
 };
 
-/// Memory that an object may cost, in bytes, before its pair waits for its turn among large ones: a worker holds
-/// several copies at a time. As JSON that is about 15 to 50 KB.
+/// The memory limit, in bytes, above which objects are reconciled one at a time: a worker holds several copies. As
+/// JSON, this is about 15 to 50 KB.
 pub const SMALL: usize = 64 << 10;
 
-/// A cached object: what all objects have in common, and the value for its role.
+/// A cached object: the fields common to all objects, and the value for its role.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Cached<R> {
     pub uid: Uid,
-    /// The resourceVersion, a number that grows with every write to a server (Kubernetes API concepts,
-    /// "Resource versions").
+    /// The resourceVersion: a number that increases with each write to the server (Kubernetes API concepts, "Resource
+    /// versions").
     pub version: u64,
-    /// Its document costs more than `SMALL`: such pairs are reconciled one at a time.
+    /// Its document costs more than [`SMALL`]: such pairs are reconciled one at a time.
     pub large: bool,
     pub value: R,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ObjectState {
-    /// 0 for a kind without generations.
+    /// 0 if the kind has no generations.
     pub generation: u32,
     /// Digest of the fields that are copied from source to target.
     pub content: u64,
-    /// Digest of the labels and annotations that are.
+    /// Digest of the labels and annotations that are copied.
     pub metadata: u64,
-    /// Digest of the status; `null`, `{}` and a missing one are equal.
+    /// Digest of the status; `null`, `{}` and a missing status are equal.
     pub status: u64,
     pub terminating: bool,
     pub paused: bool,
 }
 
 impl ObjectState {
-    /// Digest of what a target is given of a source in this state.
+    /// Digest of all that is copied from an object in this state.
     pub fn written(&self) -> u64 {
         self.content.rotate_left(1) ^ self.metadata
     }
@@ -58,7 +58,7 @@ pub struct SourceObject {
     pub state: ObjectState,
     pub finalizers: Finalizers,
     pub generations: Generations,
-    /// The cluster that it was itself copied from.
+    /// The cluster that the source was itself copied from.
     pub copied_from: Option<Uid>,
 }
 
@@ -67,7 +67,7 @@ impl SourceObject {
         matches!(self.finalizers, Finalizers::Ours(_))
     }
 
-    /// Returns whether its content has been copied, according to its own annotations.
+    /// Returns whether the content was copied, according to the source's own annotations.
     pub fn seems_synced(&self) -> bool {
         let published = self.generations.remote.unwrap_or_default();
         self.has_finalizer() && published == self.state.generation
@@ -78,11 +78,11 @@ impl SourceObject {
 pub enum Finalizers {
     None,
     Others,
-    /// Ours is present, at this index of the list.
+    /// Our finalizer is present, at this index.
     Ours(u16),
 }
 
-/// Annotations of a source about its target.
+/// A source's annotations about its target.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Generations {
     pub remote: Option<u32>,
@@ -91,7 +91,7 @@ pub struct Generations {
 }
 
 impl Generations {
-    /// Which of [`AnnotationKeys::records`] are there.
+    /// Which of [`AnnotationKeys::records`] are present.
     pub fn records(&self) -> [bool; 3] {
         [self.remote.is_some(), self.local.is_some(), self.uid.is_some()]
     }
@@ -107,30 +107,30 @@ pub struct TargetObject {
 /// An [`Origin`] in compact form.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CopyOf {
-    /// Digest of the name of the source's cluster in marks.
+    /// Digest of the source's cluster in the mark.
     pub cluster: u64,
     pub uid: Uid,
-    /// Digest of namespace, name and the instance's finalizer.
+    /// Digest of the source's namespace and name, and the instance's finalizer.
     pub place: u64,
 }
 
-/// A Secret on the target's cluster that may have to be uploaded.
+/// A Secret on the target's cluster that may need to be uploaded.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TargetSecret {
-    /// The uid of the object that controls it.
+    /// The uid of the Secret's controller.
     pub controller: Option<Uid>,
 }
 
-/// kubectl's (kubernetes `staging/src/k8s.io/api/core/v1/annotation_key_constants.go`).
+/// kubectl's annotation (kubernetes `staging/src/k8s.io/api/core/v1/annotation_key_constants.go`).
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Returns whether Argo CD tracks an application's objects by `key`: at the target it would prune the copy
-/// (argo-cd `common/common.go`; the label is the default of `application.instanceLabelKey`).
+/// Returns whether Argo CD tracks objects by `key`: with this key, it would prune the copy (argo-cd `common/common.go`;
+/// the label is the default of `application.instanceLabelKey`).
 fn is_tracking(key: &str) -> bool {
     key == "app.kubernetes.io/instance" || key.starts_with("argocd.argoproj.io/")
 }
 
-/// Reads documents; `None` for anything that is not an object of a Kubernetes API server.
+/// Reads documents; returns `None` unless they are objects of a Kubernetes API server.
 #[derive(Clone, Debug)]
 pub struct ObjectReader {
     pub keys: AnnotationKeys,
@@ -165,7 +165,7 @@ impl ObjectReader {
         let value = TargetObject {
             state: self.state(object, self.metadata(object, managed))?,
             copy_of: origin.and_then(|origin| {
-                // A Namespace that was created for a copy has the mark of that copy's source.
+                // A Namespace created for a copy has the mark of the copy's source.
                 if origin.namespace.is_empty() != object["metadata"]["namespace"].is_null() {
                     return None;
                 }
@@ -179,7 +179,7 @@ impl ObjectReader {
         cached(object, value)
     }
 
-    /// The source for which this instance created a Namespace. Without a namespace it is the Namespace's own source.
+    /// The source for which this instance created a Namespace. An origin without a namespace means a copied Namespace.
     pub fn created_for<'a>(&self, namespace: &'a Value) -> Option<Origin<'a>> {
         let mark = namespace["metadata"]["annotations"].get(&self.keys.source)?.as_str()?;
         let origin = Origin::parse(mark)?;
@@ -191,14 +191,14 @@ impl ObjectReader {
         cached(secret, TargetSecret { controller })
     }
 
-    /// Digest of a namespace, a name and an instance's finalizer, see [`CopyOf`].
+    /// Digest of a source's place, see [`CopyOf`].
     pub fn place(&self, namespace: &str, name: &str, finalizer: &str) -> u64 {
         digest::of_text(&format!("{namespace}/{name}/{finalizer}"))
     }
 
     /// Returns whether the annotation `key` of a source is copied to its target.
     pub fn copies_annotation(&self, key: &str) -> bool {
-        // kubectl's record of the last apply is about the source.
+        // kubectl's record of the last apply describes the source.
         !self.keys.is_ours(key) && key != LAST_APPLIED && !is_tracking(key)
     }
 
@@ -207,7 +207,7 @@ impl ObjectReader {
         !is_tracking(key)
     }
 
-    /// The digest of the content without ignored fields.
+    /// The digest of the content, without ignored fields.
     fn digest_content(&self, object: &Value) -> u64 {
         if self.rules.ignored.is_empty() {
             return digest::of_members(object.as_object(), is_content);
@@ -233,13 +233,13 @@ impl ObjectReader {
         })
     }
 
-    /// The digest of labels and annotations; for a target with `managed-keys`, of those keys only: the others
-    /// are none of this program's business.
+    /// The digest of labels and annotations. For a target with `managed-keys`, it covers only those keys: the others do
+    /// not concern this program.
     fn metadata(&self, object: &Value, managed: Option<ManagedKeys<'_>>) -> u64 {
         let [labels, annotations] =
             ["labels", "annotations"].map(|field| object["metadata"][field].as_object());
         let has = |keys: &[&str], key: &str| keys.binary_search(&key).is_ok();
-        // A managed key that is not copied any more counts: it has to go.
+        // A managed key that is no longer copied is included: it must be removed.
         let counts_label = |key: &str| match &managed {
             Some(managed) => has(&managed.labels, key),
             None => self.copies_label(key),
@@ -248,7 +248,7 @@ impl ObjectReader {
             Some(managed) => has(&managed.annotations, key) && !self.keys.is_ours(key),
             None => self.copies_annotation(key),
         };
-        // A label and an annotation of the same name must differ.
+        // The rotation distinguishes a label from an annotation with the same name.
         digest::of_members(labels, counts_label).rotate_left(1)
             ^ digest::of_members(annotations, counts_annotation)
     }
@@ -273,8 +273,8 @@ fn cached<R>(object: &Value, value: R) -> Option<Cached<R>> {
     Some(Cached { uid: Uid::of(&metadata["uid"])?, version, large, value })
 }
 
-/// A copy of the members that `keep` accepts. One function for all: each sort of iterator that is collected into a
-/// map, and each closure that a map retains by, takes 3 KB of the program.
+/// A copy of the members that `keep` accepts. It is not generic: each type of iterator collected into a map, and each
+/// closure for `retain`, adds 3 KB to the program.
 pub fn members(of: Option<&Map<String, Value>>, keep: &dyn Fn(&str) -> bool) -> Map<String, Value> {
     let mut kept = Map::new();
     for (key, value) in of.into_iter().flatten().filter(|(key, _)| keep(key)) {

@@ -1,4 +1,4 @@
-//! Field rules: what the source does not decide about its target, by flags.
+//! Field rules from flags: fields of the target that the source does not control.
 
 use serde_json::{Map, Value};
 
@@ -9,20 +9,20 @@ pub fn is_content(key: &str) -> bool {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldRules {
-    /// Fields that the target's own controllers set (`-ignore-field`): part of a new target, and neither written
-    /// nor compared afterwards.
+    /// Fields that the target's own controllers set (`-ignore-field`). They are set on creation, then neither written
+    /// nor compared.
     pub ignored: Vec<FieldPath>,
 }
 
 impl FieldRules {
-    /// The content without the ignored fields, and without parents that hold nothing else: whoever owns a field
-    /// may have made them.
+    /// The content without the ignored fields, and without parents that become empty: the owner of a field may have
+    /// created them.
     pub fn without_ignored(&self, mut content: Map<String, Value>) -> Map<String, Value> {
         self.ignored.iter().for_each(|field| remove(&mut content, &field.0));
         content
     }
 
-    /// The content of a source with the ignored fields as `target` has them.
+    /// The source's content with the target's values of the ignored fields.
     pub fn merged(&self, mut content: Map<String, Value>, target: &Value) -> Map<String, Value> {
         for FieldPath(path) in &self.ignored {
             let Some((key, parents)) = path.split_last() else { continue };
@@ -54,7 +54,7 @@ fn remove(members: &mut Map<String, Value>, path: &[String]) {
     }
 }
 
-/// Puts a value in, unless there is something other than an object in its way.
+/// Inserts a value, unless a parent is not an object.
 fn insert(members: &mut Map<String, Value>, path: &[String], value: &Value) {
     let Some((key, rest)) = path.split_first() else { return };
     if rest.is_empty() {
@@ -67,13 +67,13 @@ fn insert(members: &mut Map<String, Value>, path: &[String], value: &Value) {
     }
 }
 
-/// The path of a field: a JSON pointer (RFC 6901) through objects. It never leads into a list, whose items have no
-/// names that would last.
+/// The path of a field: a JSON pointer (RFC 6901) through objects. It cannot enter a list, whose items have no stable
+/// names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldPath(Vec<String>);
 
 impl FieldPath {
-    /// Parses a pointer to content; `None` for anything else.
+    /// Parses a pointer to content; `None` if it is invalid.
     pub fn parse(text: &str) -> Option<Self> {
         let keys: Vec<_> =
             text.strip_prefix('/')?.split('/').map(unescaped).collect::<Option<_>>()?;

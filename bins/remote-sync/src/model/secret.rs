@@ -1,5 +1,4 @@
-//! Secret uploads: the hash that says whether one is due, the body that is written, and whose Secret is in its
-//! place.
+//! Secret uploads: the hash that detects a change, the body to write, and whether it may replace an existing Secret.
 
 use apiclient::resource::{Resource, Target};
 use ring::digest::{SHA256, digest};
@@ -7,8 +6,8 @@ use serde_json::{Map, Value, json};
 
 use crate::model::{annotations::AnnotationKeys, object::controller_of};
 
-/// The types of Secrets that hold data for their reader alone. No API server or controller acts on one; a new
-/// kubernetes.io/service-account-token, say, is filled with the token of any account that it names.
+/// The types of Secrets that hold data for their reader only: no API server or controller acts on them. A new
+/// kubernetes.io/service-account-token, by contrast, gets the token of any account that it names.
 const TYPES: [&str; 5] = [
     "Opaque",
     "kubernetes.io/basic-auth",
@@ -21,7 +20,7 @@ pub fn is_uploaded(secret: &Value) -> bool {
     secret["type"].as_str().is_none_or(|it| TYPES.contains(&it))
 }
 
-/// The source that controls an uploaded Secret, and that it is garbage-collected with.
+/// The source that controls an uploaded Secret, which is garbage-collected with it.
 #[derive(Clone, Copy, Debug)]
 pub struct SecretOwner<'a> {
     pub resource: &'a Resource,
@@ -30,7 +29,7 @@ pub struct SecretOwner<'a> {
 }
 
 /// The hash that sync-controller records (`controller/controller.go:580-592,640-648`) for a Secret without labels and
-/// annotations: the SHA-256 of its content as Go encodes it in JSON. Any other hash would upload every Secret again on
+/// annotations: the SHA-256 of its content in Go's JSON encoding. Another hash would upload every Secret again on
 /// migration.
 pub fn hash(secret: &Value) -> String {
     let content = format!("[{},{},{{}},null]", some(&secret["data"]), secret["type"]);
@@ -38,24 +37,24 @@ pub fn hash(secret: &Value) -> String {
     hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The hash that a Secret next to a source was uploaded with.
+/// The hash recorded on a Secret next to a source.
 fn recorded<'a>(secret: &'a Value, keys: &AnnotationKeys) -> Option<&'a str> {
     secret["metadata"]["annotations"][&keys.hash].as_str()
 }
 
-/// What the Secret that is in an upload's place is to the source.
+/// What the existing Secret in an upload's place means to the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SecretStanding {
-    /// Uploaded for it, and equal.
+    /// Uploaded for this source, with the same content.
     Uploaded,
-    /// May be replaced: uploaded for it, for an earlier source of its name, or the same for another one. Or nobody's,
-    /// and without content, as made to be filled, or with the content that is uploaded.
+    /// May be replaced: uploaded for this source, or for an earlier one with its name; or for another source, with the
+    /// same content. Or without owner: empty, as created to be filled, or already with the content.
     Replaceable,
     Foreign,
 }
 
 impl SecretStanding {
-    /// The standing of what is `there`, where `secret` is to be uploaded.
+    /// The standing of the Secret that is `there`, where `secret` is to be uploaded.
     pub fn of(
         there: &Value,
         secret: &Value,
@@ -70,7 +69,7 @@ impl SecretStanding {
                 == Some(group(&owner.resource.api_version()));
         let (uploaded, hash) = (recorded(there, keys), hash(secret));
         let is_equal = self::hash(there) == hash;
-        // The target's Secret may pass from one target to another.
+        // A target's Secret may pass from one target to another.
         let is_same = is_equal && uploaded == Some(&*hash);
         let is_of_source = controller["uid"] == owner.uid;
         if is_of_source && is_same {
@@ -84,8 +83,8 @@ impl SecretStanding {
     }
 }
 
-/// The body of the Secret next to the source, which replaces `there` alone. Finalizers are not the
-/// upload's to remove, nor are labels and annotations, unless they are from sync-controller's upload.
+/// The Secret to write next to the source. It replaces exactly `there`, whose finalizers stay. Labels and annotations
+/// stay, too, unless they come from sync-controller's upload.
 pub fn body(
     secret: &Value,
     place: &Target<'_>,
@@ -132,7 +131,7 @@ pub fn body(
     body
 }
 
-/// Empty maps count as missing: Go omits them.
+/// Treats an empty map as missing: Go omits it.
 fn some(map: &Value) -> &Value {
     if map.as_object().is_some_and(Map::is_empty) { &Value::Null } else { map }
 }
@@ -234,7 +233,7 @@ mod tests {
         }
     }
 
-    /// What is written in place of `there`.
+    /// The Secret that replaces `there`.
     fn written(secret: &Value, there: &Value) -> Value {
         let resource = Resource::v1("policy", "poddisruptionbudgets", "PodDisruptionBudget");
         let owner = SecretOwner { resource: &resource, name: "web-rs", uid: "25f5d25c" };

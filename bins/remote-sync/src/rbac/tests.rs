@@ -96,7 +96,7 @@ fn the_manifests_grant_what_is_printed_for_their_flags() {
     let flags = deployment.lines().filter_map(|line| line.trim().strip_prefix("- -"));
     let line: String = flags.map(|flag| format!("-{flag} ")).collect();
     let line = format!("{line} -namespace open-cluster-management-agent");
-    // The kubelet puts the pod's namespace there.
+    // The kubelet substitutes the pod's namespace.
     let line = line.replace("$(POD_NAMESPACE)", "open-cluster-management-agent");
     let manifests = [
         include_str!("../../../../manifests/remote-sync/hub/clusterrole.yaml"),

@@ -1,4 +1,4 @@
-//! Remotes of the command line, and the registry of others.
+//! Remotes of the command line, and the registry of other remotes.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ pub(crate) struct Remote {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum RemoteSource {
     File(PathBuf),
-    /// On the local cluster; without a key one of the usual ones is used.
+    /// A Secret on the local cluster; without `key`, one of the usual keys.
     Secret {
         namespace: String,
         name: String,
@@ -25,7 +25,7 @@ pub(crate) enum RemoteSource {
     },
 }
 
-/// The Secrets of remotes that come and go at run time.
+/// The Secrets of remotes that are added and removed at run time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Registry {
     pub(crate) namespace: String,
@@ -35,7 +35,7 @@ pub(crate) struct Registry {
 
 /// Suffix of a kubeconfig Secret, after the cluster's name (Cluster API `util/kubeconfig/kubeconfig.go`).
 pub(crate) const SECRET_SUFFIX: &str = "-kubeconfig";
-/// The label of such a Secret, with the cluster's name.
+/// The label of such a Secret; its value is the cluster's name.
 pub(crate) const CLUSTER_LABEL: &str = "cluster.x-k8s.io/cluster-name";
 
 pub(super) fn remotes(flags: &Flags) -> Result<Vec<Remote>, String> {
@@ -83,7 +83,7 @@ fn secret(text: &str) -> Option<Remote> {
     Some(Remote { name: name.to_owned(), source })
 }
 
-/// The name before the `=`, if there is one; a path may contain that too.
+/// Splits off the name before `=`, if any; a path may contain `=`, too.
 fn named(text: &str) -> (Option<&str>, &str) {
     match text.split_once('=') {
         Some((name, rest)) if !name.contains('/') => (Some(name), rest),

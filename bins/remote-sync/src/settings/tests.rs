@@ -70,7 +70,7 @@ fn accepted_flags_and_their_values() {
     let mapping = |line: &str| with(line).unwrap().mapping.names("hub");
     let suffixed = mapping("-source-name-suffix .{cluster} -namespace-prefix my-");
     assert_eq!(&*suffixed.source_key("my-a/x"), "my-a/x.hub");
-    // Of several hubs the marks keep the copies apart.
+    // Marks keep the copies of several hubs apart.
     let one = mapping("-source-namespace a -target-namespace b -remote-kubeconfig /b");
     assert_eq!(&*one.target_key("a/x"), "b/x");
 

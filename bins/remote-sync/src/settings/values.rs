@@ -19,7 +19,7 @@ use crate::model::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     Run,
-    /// Until everything is in sync, but no longer than this.
+    /// Runs until everything is in sync, but no longer than this.
     Once(Duration),
     Cleanup,
     Explain(Explained),
@@ -36,17 +36,17 @@ pub(crate) struct Explained {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct OrphanSettings {
-    /// How long one must have been without a source; `None` keeps it.
+    /// How long a target must have been an orphan before deletion; `None` keeps orphans.
     pub(crate) grace: Option<Duration>,
-    /// The most of them that are deleted on a cluster within `within`.
+    /// The most deletions of a kind for a remote within `within`.
     pub(crate) most: u32,
     pub(crate) within: Duration,
 }
 
-/// The words of a flag, each with its value.
+/// The values of a flag, by word.
 type Words<T> = &'static [(&'static str, T)];
 
-/// The role of the objects on the local cluster.
+/// The role of local objects.
 pub(super) const DIRECTION: Words<Role> = &[("pull", Role::Target), ("push", Role::Source)];
 pub(super) const PROPAGATION: Words<Propagation> = &[
     ("Foreground", Propagation::Foreground),
@@ -63,7 +63,7 @@ pub(super) fn one_of<T: Copy>(flags: &Flags, name: &str, words: Words<T>) -> Res
     })
 }
 
-/// All values of a list, each in the form that `parse` reads and `form` describes.
+/// All values of a list flag, read by `parse`; `form` describes the syntax.
 pub(super) fn list<T>(
     flags: &Flags,
     name: &str,
@@ -155,12 +155,12 @@ pub(super) fn mapping(flags: &Flags) -> Result<NameMapping, String> {
     let (source, target) = (namespace("source-namespace")?, namespace("target-namespace")?);
     if target.is_some() {
         for excluded in ["target-namespace-suffix", "namespace-policy"] {
-            // One that nobody creates for targets is not deleted with them either.
+            // Namespaces that are never created are not deleted either.
             if !["", "never"].contains(&flags.text(excluded)) {
                 return Err(format!("-target-namespace and -{excluded} exclude each other"));
             }
         }
-        // From two namespaces objects of one name would have the same target, which would not say whose it is.
+        // Objects with the same name in two namespaces would share a target, whose name would not reveal its source.
         if source.is_none() {
             return Err("-target-namespace needs a -source-namespace".into());
         }
@@ -175,7 +175,7 @@ pub(super) fn mapping(flags: &Flags) -> Result<NameMapping, String> {
     })
 }
 
-/// The annotations and the finalizer, of one domain. Names without any are reserved for Kubernetes itself (apimachinery
+/// The annotations and the finalizer, in one domain. Names without a domain are reserved for Kubernetes (apimachinery
 /// `pkg/api/validation/objectmeta.go`, ValidateFinalizerName).
 pub(super) fn keys(flags: &Flags) -> Result<(AnnotationKeys, String), String> {
     let finalizer = flags.text("finalizer");

@@ -1,4 +1,4 @@
-//! Actions as requests; the pair keeps each response.
+//! Performs actions as requests; the pair keeps each response.
 
 use std::{
     ops::ControlFlow::{Break, Continue},
@@ -28,7 +28,6 @@ use crate::{
 };
 
 impl PairContext<'_> {
-    /// Performs an action.
     pub(crate) fn apply(
         &self,
         action: SyncAction,
@@ -36,7 +35,7 @@ impl PairContext<'_> {
         attempt: &mut Attempt,
     ) -> Result<Next> {
         log_pair!(Level::Debug, self, "next action", action = action.as_str());
-        // Of these only what they read says whether they write.
+        // These read first, and then decide whether to write.
         let looks_first = matches!(
             action,
             SyncAction::SyncSecret(_) | SyncAction::DeleteTarget | SyncAction::DeleteNamespace
@@ -68,13 +67,13 @@ impl PairContext<'_> {
             (SyncAction::DeleteTarget, source, Some(target)) => {
                 return self.delete_target(source.as_ref(), target);
             }
-            // Never decided without the object.
+            // `next_action` never chooses them without the object.
             _ => {}
         }
         Ok(Continue(()))
     }
 
-    /// Counts a write; a dry run ends the attempt before it.
+    /// Counts a write; in a dry run, ends the attempt instead.
     pub(super) fn may_write(&self, action: SyncAction) -> Next {
         if self.context.settings.dry_run {
             return Break(Reason::DryRun(action.as_str()));
@@ -146,8 +145,8 @@ impl PairContext<'_> {
         let patch = desired.patch(target, &target_body, content);
         let place = self.target.at();
         let updated = match self.target.ask(&|c| c.patch(&place, Patch::Json, &patch)) {
-            // The target keeps what its server refuses to take away, if it has all that it would be given: a
-            // PersistentVolumeClaim keeps its volume, and a Service its address.
+            // The server refuses to change or remove a field that it set itself, but the target already has all else.
+            // Examples are the volume of a PersistentVolumeClaim and the address of a Service.
             Err(Error::Immutable(_)) if desired.altered(&target_body).is_none() => {
                 self.note_written(source, Some(target));
                 return Ok(());
@@ -171,7 +170,7 @@ impl PairContext<'_> {
         }
     }
 
-    /// Records an Event on the source that somebody should attend to.
+    /// Records a warning Event on the source.
     pub(super) fn write_event(&self, source: Uid, reason: &'static str, message: String) {
         let (about, uid) = (self.source.at(), source.to_string());
         let (controller, note) = ("remote-sync", message);
@@ -181,8 +180,8 @@ impl PairContext<'_> {
         }
     }
 
-    /// Keeps the answer to a write of the target. What a server adds is settled; if it did not keep all that was
-    /// written, the attempt goes on and fails at its end.
+    /// Keeps the response to a write of the target. Fields that the server added count as settled. If it did not keep
+    /// all that was written, the attempt continues and fails at its end.
     fn keep_written(
         &self,
         source: &Cached<SourceObject>,
@@ -199,7 +198,7 @@ impl PairContext<'_> {
         Ok(())
     }
 
-    /// Notes that this state of the source was written, and what the target is that settles it.
+    /// Records which state of the source was written, and the target that settles it, if any.
     fn note_written(&self, source: &Cached<SourceObject>, target: Option<&Cached<TargetObject>>) {
         let became = target.map(|target| target.value.state.written());
         let (what, now) = (source.value.state.written(), Instant::now());

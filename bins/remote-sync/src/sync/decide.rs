@@ -1,6 +1,6 @@
-//! Decision about a pair: the next action for an observed state. Pure. Actions come in upstream's order
-//! (sync-controller `controller/controller.go:135-282`); any of them may be the last before a crash, and the next
-//! process continues from what it observes.
+//! Decision about a pair: the next action for the observed state. Pure. Actions follow upstream's order
+//! (sync-controller `controller/controller.go:135-282`). A crash may follow any action: the next process continues from
+//! what it observes.
 
 use crate::{
     model::object::{Cached, SourceObject},
@@ -16,31 +16,30 @@ pub(crate) enum SyncAction {
     AddFinalizer,
     /// Writes the target's status to the source.
     UploadStatus,
-    /// Writes this Secret of the target's namespace to the source's, unless it is there.
+    /// Uploads this Secret from the target's namespace to the source's, unless it is there.
     SyncSecret(usize),
-    /// Creates the target, and its namespace if that is missing.
+    /// Creates the target, and its namespace if missing.
     Create,
-    /// Writes the target's metadata with its mark, which may adopt it, and its content if that differs.
+    /// Writes the target's metadata and mark, which may adopt it; also the content if it differs.
     Update {
         content: bool,
     },
-    /// Records on the source which generations belong together.
+    /// Records on the source which generations of both objects have the same content.
     RecordGenerations,
-    /// Reads the object that is missing: absence from a list does not prove that the other may be deleted or
-    /// released.
+    /// Reads the missing object: absence from a list does not prove that the other one may be deleted or released.
     ConfirmGone,
     /// Deletes the target once the limit allows it.
     DeleteTarget,
-    /// Deletes the target's namespace if it was created for targets and nothing is in it.
+    /// Deletes the target's namespace if it was created for targets and is empty.
     DeleteNamespace,
     /// Removes our finalizer and our records from the source.
     Release,
-    /// The pair is as it should be, or the reason why not.
+    /// Ends the attempt: the pair is in sync, or the reason why not.
     Done(Option<Reason>),
 }
 
 impl SyncAction {
-    /// Returns whether it changes anything on a cluster.
+    /// Returns whether the action changes anything on a cluster.
     pub(crate) fn writes(self) -> bool {
         !matches!(self, Self::ConfirmGone | Self::Done(_))
     }
@@ -61,7 +60,7 @@ impl SyncAction {
         }
     }
 
-    /// Why it is the next action on a pair that looks like this.
+    /// Why this is the next action on the observed pair.
     pub(crate) fn reason(self, observed: &Observed) -> &'static str {
         let is_gone = observed.source.is_none();
         let is_ending = observed.source.as_ref().is_some_and(|it| it.value.state.terminating);
@@ -99,7 +98,7 @@ pub(crate) fn next_action(observed: &Observed, attempt: &Attempt, rules: &SyncRu
     }
 }
 
-/// The attempt ends, and the pair is not in sync.
+/// Ends the attempt: the pair is not in sync.
 const fn wait(reason: Reason) -> SyncAction {
     SyncAction::Done(Some(reason))
 }
@@ -111,7 +110,7 @@ fn with_source(
     rules: &SyncRules,
 ) -> SyncAction {
     let origin = source.value.copied_from;
-    // Two names of one object, where it is not known that both clusters are the same.
+    // The same object under two names: nothing showed that both clusters are the same.
     let itself = observed.target.as_ref().is_some_and(|target| target.uid == source.uid);
     if itself
         || origin.is_some()
@@ -137,7 +136,7 @@ fn with_source(
     uploaded.unwrap_or_else(|| download(observed, source, attempt, rules))
 }
 
-/// The next action from target to source: status, then Secrets.
+/// The next action in the direction of the source: status, then Secrets.
 fn upload(
     observed: &Observed,
     source: &Cached<SourceObject>,
@@ -157,7 +156,7 @@ fn upload(
     Some(SyncAction::SyncSecret(index))
 }
 
-/// The next action from source to target, and back with the generations.
+/// The next action in the direction of the target, then the record of generations on the source.
 fn download(
     observed: &Observed,
     source: &Cached<SourceObject>,
@@ -193,7 +192,7 @@ fn download(
     SyncAction::Done(None)
 }
 
-/// The source is being deleted: first the target, then its namespace, then our finalizer.
+/// The source is terminating: delete the target, then its namespace, then remove our finalizer.
 fn with_terminating_source(
     observed: &Observed,
     source: &Cached<SourceObject>,
@@ -206,7 +205,7 @@ fn with_terminating_source(
         }
         (Some(_), Ownership::Ours) => SyncAction::DeleteTarget,
         _ if !source.value.has_finalizer() => SyncAction::Done(None),
-        // Nothing unmarked is deleted.
+        // Unmarked targets are never deleted: mark it first.
         (Some(_), Ownership::Unmarked) if observed.may_adopt(rules) => {
             SyncAction::Update { content: false }
         }
@@ -216,7 +215,7 @@ fn with_terminating_source(
     }
 }
 
-/// The source is in no list.
+/// No list has the source.
 fn without_source(observed: &Observed, attempt: &Attempt, rules: &SyncRules) -> SyncAction {
     match (&observed.target, observed.ownership()) {
         (Some(target), Ownership::Ours) if target.value.state.terminating => {

@@ -1,5 +1,4 @@
-//! Actions that end a pair: confirmation that one object is gone, deletion of the other, and removal of the
-//! finalizer last.
+//! Actions that end a pair: confirm that one object is gone, delete the other one, and remove the finalizer last.
 
 use std::{
     ops::ControlFlow::{Break, Continue},
@@ -36,7 +35,7 @@ impl PairContext<'_> {
         Ok(())
     }
 
-    /// A list may be stale or incomplete; only this read confirms that the object is gone.
+    /// Reads the missing object: a list may be stale or incomplete.
     pub(crate) fn confirm_gone(&self, observed: &Observed, attempt: &mut Attempt) -> Result<()> {
         let is_gone = match observed.source {
             None => is_gone(&self.source)?,
@@ -46,7 +45,7 @@ impl PairContext<'_> {
         Ok(())
     }
 
-    /// Deletes the target, unless the limit or the source's surroundings have it wait.
+    /// Deletes the target, unless the limit, or a deletion of the source's namespace or kind, delays it.
     pub(crate) fn delete_target(
         &self,
         source: Option<&Cached<SourceObject>>,
@@ -58,7 +57,7 @@ impl PairContext<'_> {
         let now = self.source.observe();
         let seen = |source: &Cached<SourceObject>| (source.uid, source.value.state.paused);
         if now.as_ref().map(seen) != source.map(seen) {
-            // The source is gone, or another one: that needs a proof of its own. Or somebody has paused the pair.
+            // A missing or other source needs its own proof. A person may also have paused the pair.
             return Ok(Continue(()));
         }
         if let Break(reason) = self.may_write(SyncAction::DeleteTarget) {
@@ -75,10 +74,10 @@ impl PairContext<'_> {
                 let mut terminating = target.clone();
                 terminating.value.state.terminating = true;
                 self.target.note(terminating);
-                // The event that it is gone continues from here.
+                // The target's deletion event continues from here.
                 Ok(Break(Reason::TargetTerminating))
             }
-            // It was gone already, perhaps with its event handled.
+            // It was already gone, and its event may have been handled.
             Err(Error::NotFound(_)) => {
                 self.target.forget(target.uid);
                 Ok(Continue(()))
@@ -97,15 +96,15 @@ impl PairContext<'_> {
         if waits.is_err() {
             return Ok(waits);
         }
-        // During the grace, too: what is being deleted then may be back at its end, and the source after it.
+        // Also during the grace period: what is being deleted may be back at its end, and the source only later.
         let swept = self.is_swept(source)?;
         Ok(limit().pass(self.id, swept, source.is_none(), Instant::now()))
     }
 
-    /// Returns whether the source, terminating or gone (`None`), is only a part of what is or was being deleted: its
-    /// Namespace or its definition. Both are marked before their objects are (kubernetes
-    /// `pkg/controller/namespace/deletion`, apiextensions `pkg/controller/finalizer`), so a read now cannot be too
-    /// early. Whoever may not read them has the limits alone.
+    /// Returns whether the source, terminating or gone (`None`), is deleted as part of its Namespace or definition.
+    /// Both are marked before their objects (kubernetes `pkg/controller/namespace/deletion`, apiextensions
+    /// `pkg/controller/finalizer`): a read now is not too early. Without permission to read them, only the limits
+    /// apply.
     fn is_swept(&self, source: Option<&Cached<SourceObject>>) -> Result<bool> {
         if !self.source.namespace().is_empty() && self.is_namespace_swept()? {
             return Ok(true);
@@ -118,7 +117,7 @@ impl PairContext<'_> {
         match self.is_terminating(&CUSTOM_RESOURCE_DEFINITIONS.cluster_object(&name)) {
             Err(Error::Forbidden(_) | Error::NotServed(_)) => Ok(false),
             Ok(None) => {
-                // A kind may have no definition. If its definition was deleted, it is not served, and this read fails.
+                // A kind may have no definition. If it was deleted, the kind is not served, and this read fails.
                 self.source.refresh(self.source.get(), source.map(|source| source.uid))?;
                 Ok(false)
             }
@@ -126,7 +125,7 @@ impl PairContext<'_> {
         }
     }
 
-    /// Whoever has read one may read the next: a refusal then leaves it open whether that is being deleted.
+    /// Returns whether the source's Namespace is terminating or gone. After any successful read, a refusal is an error.
     fn is_namespace_swept(&self) -> Result<bool> {
         let has_read = &self.remote.has_read_namespace;
         match self.is_terminating(&NAMESPACES.cluster_object(self.source.namespace())) {
@@ -138,7 +137,7 @@ impl PairContext<'_> {
         }
     }
 
-    /// Reads an object on the source's cluster; `None` if it is absent.
+    /// Returns whether an object on the source's cluster is terminating; `None` if it is absent.
     fn is_terminating(&self, place: &Target<'_>) -> Result<Option<bool>> {
         let object = optional(self.source.ask(&|client| client.get(place)))?;
         Ok(object.as_ref().map(terminating))
@@ -149,7 +148,7 @@ impl PairContext<'_> {
 fn is_gone<T: SideObject>(object: &PairObject<'_, T>) -> Result<bool> {
     match object.get() {
         Err(Error::NotFound(_)) => {
-            // What said so may be another cluster by now.
+            // Another cluster may have answered.
             let cluster = &object.side.cluster;
             cluster.check(&cluster.session()?)?;
             Ok(true)

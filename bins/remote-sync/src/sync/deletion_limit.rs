@@ -1,6 +1,6 @@
 //! Limit for the deletions of one remote: a token bucket for each kind. Pure.
 //!
-//! If more deletions wait than a person makes at once, something went wrong at the source: all of that kind wait.
+//! More waiting deletions than a person requests at once indicate a fault at the source: all of the kind are held.
 
 use std::{collections::BTreeMap, mem, sync::Arc, time::Instant};
 
@@ -27,9 +27,9 @@ struct KindDeletions {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Waiting {
     since: Instant,
-    /// Too many waited, or the source's Namespace or definition was being deleted, or gone.
+    /// Too many waited, or the source's Namespace was terminating or gone, or its definition was terminating.
     held: bool,
-    /// It counts no more, also if its request fails.
+    /// Once it has a token, the deletion no longer counts as waiting, even if its request fails.
     has_token: bool,
 }
 
@@ -38,7 +38,7 @@ impl DeletionLimit {
         Self { settings, kinds: BTreeMap::new() }
     }
 
-    /// Counts a deletion that waits. `drained`: when all tokens but one may have been used up.
+    /// Registers a waiting deletion. `drained`: when all tokens but one may have been used.
     pub(crate) fn wait(
         &mut self,
         pair: &Pair,
@@ -63,9 +63,9 @@ impl DeletionLimit {
         Err(Reason::TooMany)
     }
 
-    /// Lets a deletion pass that waits. An `orphan` has its grace first. `swept`: the source's Namespace or definition
-    /// is being deleted, or gone. Once nothing holds the deletion any more, its source may be back soon, and the grace
-    /// starts over.
+    /// Lets a waiting deletion pass, an `orphan` only after the grace period. `swept`: the source's Namespace is
+    /// terminating or gone, or its definition is terminating. When a hold ends, the grace period starts over, as the
+    /// source may return soon.
     pub(crate) fn pass(
         &mut self,
         pair: &Pair,
@@ -96,14 +96,14 @@ impl DeletionLimit {
         }
     }
 
-    /// Forgets a pair that needs no deletion (any more): should its source go again, its grace starts over.
+    /// Forgets a pair without a deletion: if its source disappears again, the grace period starts over.
     pub(crate) fn forget(&mut self, pair: &Pair) {
         if let Some(kind) = self.kinds.get_mut(&pair.kind) {
             kind.waiting.remove(&pair.key);
         }
     }
 
-    /// Starts the grace periods of a kind over: a source that was missing may be back.
+    /// Restarts the grace periods of a kind: a missing source may be back.
     pub(crate) fn restart_grace(&mut self, kind: KindIndex, now: Instant) {
         let waiting = self.kinds.get_mut(&kind).into_iter().flat_map(|it| it.waiting.values_mut());
         waiting.for_each(|waiting| waiting.since = now);

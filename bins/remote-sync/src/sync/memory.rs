@@ -1,9 +1,8 @@
-//! Memory of pairs that their objects do not hold: pure. A pair with nothing to remember takes no room.
+//! What the program remembers about pairs beyond their objects. Pure. A pair with nothing to remember takes no memory.
 //!
-//! Two maps of pairs are elsewhere. Deletions that wait count together: their number decides about each of them, and a
-//! new session starts the grace of all of them over ([`deletion_limit`](crate::sync::deletion_limit)). Failures belong
-//! to the workqueue, as client-go's rate limiter has its own map next to the queue
-//! ([`workqueue`](apiclient::workqueue)).
+//! Two more maps have pairs as keys. Waiting deletions are counted together: their number decides about each of them,
+//! and a new session restarts all their grace periods ([`deletion_limit`](crate::sync::deletion_limit)). Failures
+//! belong to the workqueue, like client-go's rate limiter beside its queue ([`workqueue`](apiclient::workqueue)).
 
 use std::{
     collections::BTreeMap,
@@ -16,8 +15,8 @@ use crate::{
     sync::status::PairCondition,
 };
 
-/// The longest wait before a write that something undoes is repeated. An autoscaler, the usual opponent, writes every
-/// 15 s (kube-controller-manager, `--horizontal-pod-autoscaler-sync-period`).
+/// The longest wait before a write is repeated that another writer keeps undoing. The usual one, an autoscaler, writes
+/// every 15 s (kube-controller-manager, `--horizontal-pod-autoscaler-sync-period`).
 const MAX_REPEAT_WAIT: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -29,12 +28,12 @@ pub(crate) struct PairMemory {
     pub(super) updated: LastWrite,
     /// The last write of the status to the source.
     pub(super) uploaded: LastWrite,
-    /// What its own requests showed.
+    /// What the pair's own requests returned.
     answers: Option<Box<Answers>>,
-    /// Its Secrets that were found uploaded: position in `-target-secret-name`, for which source, in which version.
-    /// Mostly one or two, and a map takes hundreds of bytes for each pair.
+    /// The pair's Secrets that are uploaded: index in `-target-secret-name`, uid of the source, and version. Usually
+    /// one or two; a map would take hundreds of bytes per pair.
     pub(super) uploads: Vec<(usize, Uid, u64)>,
-    /// Set while it is not in sync.
+    /// Set while the pair is not in sync.
     condition: Option<PairCondition>,
 }
 
@@ -43,7 +42,7 @@ impl Memory {
         self.0.get(pair)
     }
 
-    /// Changes the memory of a pair, and forgets the pair if nothing is left.
+    /// Changes a pair's memory, and removes it if nothing is left.
     pub(crate) fn update<T>(
         &mut self,
         pair: &Pair,
@@ -61,7 +60,7 @@ impl Memory {
         self.change_all(&mut |memory| memory.uploads.clear());
     }
 
-    /// Forgets writes that nobody will undo any more.
+    /// Forgets writes that nobody is likely to undo.
     pub(crate) fn forget_old(&mut self, now: Instant) {
         self.change_all(&mut |memory| {
             memory.updated.forget_old(now);
@@ -69,7 +68,7 @@ impl Memory {
         });
     }
 
-    /// Changes the memory of all pairs, and forgets each pair with nothing to remember.
+    /// Changes all pairs' memory, and removes the memory of each pair that has nothing left.
     fn change_all(&mut self, change: &mut dyn FnMut(&mut PairMemory)) {
         self.0.retain(|_, memory| {
             change(memory);
@@ -91,29 +90,29 @@ impl PairMemory {
         result
     }
 
-    /// Forgets what was written and read: both objects are gone.
+    /// Forgets writes and uploads, because both objects are gone.
     pub(super) fn forget_objects(&mut self) {
         self.uploads.clear();
         (self.updated, self.uploaded) = Default::default();
     }
 
-    /// `true` if it changed.
+    /// Returns whether the condition changed.
     pub(super) fn set_condition(&mut self, condition: Option<PairCondition>) -> bool {
         std::mem::replace(&mut self.condition, condition.clone()) != condition
     }
 }
 
-/// The last write of one sort, if there was one.
+/// The last write of this sort, if any.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct LastWrite(Option<Written>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Written {
-    /// Digest of what was written.
+    /// Digest of the content that was written.
     what: u64,
-    /// Digest of what the server made of it; `None` if it did not keep all.
+    /// Digest of the result on the server; `None` if the server did not keep all that was written.
     became: Option<u64>,
-    /// How often it had to be repeated.
+    /// How often the write was repeated.
     times: u32,
     at: Instant,
 }
@@ -126,12 +125,12 @@ impl LastWrite {
         self.0 = Some(Written { what, became, times, at: now });
     }
 
-    /// What was written, and what it became.
+    /// The digests of the written content and of the result on the server.
     pub(super) fn settled(self) -> Option<(u64, u64)> {
         self.0.and_then(|last| Some((last.what, last.became?)))
     }
 
-    /// The time until this may be written: after the same again and again, which something undoes, it backs off.
+    /// The time until this may be written. Repeated writes of the same content back off: another writer undoes them.
     pub(super) fn wait(self, what: u64, now: Instant) -> Duration {
         let again = self.0.filter(|last| last.what == what);
         again.map_or(Duration::ZERO, |last| {
@@ -140,7 +139,7 @@ impl LastWrite {
         })
     }
 
-    /// Forgets a write that nobody has undone for long, unless it became something else.
+    /// After a quiet period, resets the count, and forgets a write whose result is equal or was not kept.
     fn forget_old(&mut self, now: Instant) {
         let Some(last) = &mut self.0 else { return };
         if now.saturating_duration_since(last.at) < 2 * MAX_REPEAT_WAIT {

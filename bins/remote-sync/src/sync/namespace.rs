@@ -1,5 +1,5 @@
-//! Namespaces of targets: created when a write shows that one is missing, and deleted by `-namespace-policy empty` if
-//! nothing is left in one that Kubernetes does not put into each.
+//! Namespaces of targets. A namespace is created when a write shows that it is missing. `-namespace-policy empty`
+//! deletes it once it holds only objects that Kubernetes puts into each namespace.
 
 use std::{
     ops::ControlFlow::{Break, Continue},
@@ -29,12 +29,12 @@ use crate::{
     },
 };
 
-/// Objects of every namespace (kubernetes `pkg/controller/serviceaccount/serviceaccounts_controller.go`,
+/// Objects in each namespace (kubernetes `pkg/controller/serviceaccount/serviceaccounts_controller.go`,
 /// `pkg/controller/certificates/rootcacertpublisher/publisher.go`).
 const IN_EACH: [(&str, &str); 2] =
     [("serviceaccounts", "default"), ("configmaps", "kube-root-ca.crt")];
 
-/// Events are about what was there. Others may have a kind of that name.
+/// Returns whether the kind is Kubernetes' Event, which does not count. Other groups may have a kind of this name.
 fn is_event(kind: &Resource) -> bool {
     kind.plural == "events" && ["", "events.k8s.io"].contains(&&*kind.group)
 }
@@ -66,14 +66,13 @@ impl PairContext<'_> {
         Ok(Continue(()))
     }
 
-    /// Has all pairs in the namespace wait, as each write would be refused.
+    /// Delays all pairs in the namespace, as the server would refuse each write.
     pub(super) fn wait_for_namespace(&self, reason: Reason) -> Next {
         self.remote.note_missing(self.target.namespace(), reason, Instant::now());
         Break(reason)
     }
 
-    /// Deletes the target's namespace if this instance created it for this cluster, unless something is in it. Where
-    /// that cannot be known, it stays.
+    /// Deletes the target's namespace if this instance created it for this cluster and it is empty. In doubt, it stays.
     pub(super) fn delete_namespace(&self, attempt: &mut Attempt) -> Result<Next> {
         attempt.namespace_done = true;
         let name = self.target.namespace();
@@ -89,17 +88,17 @@ impl PairContext<'_> {
         };
         let created_for = self.context.reader.created_for(&namespace);
         let is_ours = created_for.is_some_and(|origin| origin.cluster == self.source_mark);
-        // Of an unverified cluster nothing proves that it is this one.
+        // Nothing proves that an unverified cluster is the same one.
         if terminating(&namespace) || !is_ours || self.remote.source.cluster.uid().is_none() {
             return Ok(Continue(()));
         }
         let is_shared = || self.known_in_namespace() || self.remote.shares_namespace(self.id);
         if is_shared() {
-            // Many lists, for nothing.
+            // Saves many lists.
             return keep("another target is in it, or will be");
         }
         match self.target.ask(&|client| self.first_in_namespace(client)) {
-            // Another worker may have created a target during the lists.
+            // Another worker may have created a target meanwhile.
             Ok(None) if is_shared() => return keep("another target is in it, or will be"),
             Ok(None) => {}
             Ok(Some(found)) => return keep(&found),
@@ -116,7 +115,7 @@ impl PairContext<'_> {
         Ok(Continue(()))
     }
 
-    /// Returns whether a store knows of another target in the namespace.
+    /// Returns whether a store has another target in the namespace.
     fn known_in_namespace(&self) -> bool {
         let mut stores = self.remote.target.stores.iter().enumerate();
         stores.any(|(kind, store)| {
@@ -142,7 +141,7 @@ impl PairContext<'_> {
         if is_event(&kind.resource) {
             return Ok(None);
         }
-        // One more than Kubernetes puts there.
+        // One more than Kubernetes puts into each namespace.
         let path = format!("{}?limit=2", kind.resource.collection(self.target.namespace()).path());
         let list = client.document(&path)?;
         let items = list["items"].as_array().ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! A pair that a worker reconciles: what is observed of it, and the context of its requests.
+//! A pair that a worker reconciles: what it observes, and the context of its requests.
 
 use std::{cell::Cell, sync::Arc};
 
@@ -31,22 +31,22 @@ use crate::{
     },
 };
 
-/// Memory that a response may cost for a pair that is not large: an object may have grown, and its server adds fields.
+/// Memory limit of a response if the pair is not large: the object may have grown, and the server adds fields.
 const SMALL_RESPONSE: usize = 2 * SMALL;
 
-/// A pair with everything that its attempt needs.
+/// A pair with all that an attempt needs.
 pub(crate) struct PairContext<'a> {
     pub(crate) context: &'a SyncContext,
     pub(crate) remote: &'a RemoteSync,
     pub(crate) id: &'a Pair,
     pub(crate) source: PairObject<'a, SourceObject>,
     pub(crate) target: PairObject<'a, TargetObject>,
-    /// How marks name the source's cluster.
+    /// The name of the source's cluster in marks.
     pub(super) source_mark: String,
     pub(crate) item: &'a WorkItem<Pair>,
 }
 
-/// A log line about a pair, which its source identifies; the line's own keys follow the message.
+/// Logs a line about a pair, identified by its source. The line's own keys follow the message.
 macro_rules! log_pair {
     ($level:expr, $pair:expr, $message:literal $(, $key:ident = $value:expr)*) => {{
         let pair = &$pair;
@@ -96,8 +96,7 @@ impl<'a> PairContext<'a> {
         self.source.is_large() || self.target.is_large()
     }
 
-    /// Why no attempt is of use until the pair changes: a name that is invalid, or an object that costs too much
-    /// memory.
+    /// Why an attempt is useless until the pair changes: a name is invalid, or an object needs too much memory.
     pub(crate) fn blocked(&self) -> Option<String> {
         if let Err(sentence) = key::check(&self.source.key, &self.target.key) {
             return Some(sentence);
@@ -131,8 +130,8 @@ impl<'a> PairContext<'a> {
         }
     }
 
-    /// Waits for its turn at both clusters, which costs nothing if no request follows; `false` at the end. At the
-    /// remote's own first: for the local one all remotes wait.
+    /// Waits for the rate limiters of both clusters; `false` after `stop`. Unused tokens are returned. The remote's
+    /// limiter comes first: all remotes share the local one.
     pub(crate) fn begin(&self) -> bool {
         match self.context.settings.local_role {
             Role::Target => self.source.begin() && self.target.begin(),
@@ -163,7 +162,7 @@ impl<'a> PairContext<'a> {
     pub(crate) fn refresh(&self) -> Result<()> {
         let uids = (self.source.observe().map(|it| it.uid), self.target.observe().map(|it| it.uid));
         match self.source.get() {
-            // Whether a source that is in no list exists is for its proof to say.
+            // Only a proof decides whether a source that no list has exists.
             Ok(_) if uids.0.is_none() => {}
             source => self.source.refresh(source, uids.0)?,
         }
@@ -178,9 +177,9 @@ pub(crate) struct PairObject<'a, T> {
     remote: &'a RemoteSync,
     reader: &'a ObjectReader,
     item: &'a WorkItem<Pair>,
-    /// The store's lists before the next request.
+    /// The store's count of lists before the next request.
     lists: Cell<u64>,
-    /// A token of the rate limit for the next request.
+    /// Whether the next request has its token of the rate limiter.
     token: Cell<bool>,
 }
 
@@ -214,7 +213,7 @@ impl<'a, T: SideObject> PairObject<'a, T> {
         &self.side.stores[self.item.key.kind]
     }
 
-    /// Waits for the rate limit; `false` at the end.
+    /// Waits for the rate limiter; `false` after `stop`.
     fn begin(&self) -> bool {
         let cluster = &self.side.cluster;
         self.token.set(cluster.wait_for_token(self.item.urgent, &self.remote.stop).is_ok());
@@ -242,7 +241,7 @@ impl<'a, T: SideObject> PairObject<'a, T> {
         cluster.send(&mut |client| request(&client.limited_to(most)))
     }
 
-    /// The object as the store or a response has it, whichever is newer.
+    /// Returns the store's or a response's object, whichever is newer.
     pub(crate) fn observe(&self) -> Option<Cached<T>> {
         self.lists.set(self.store().lists());
         let newest = |answers: &mut Answers| self.store().newest(&self.key, T::answer(answers));
@@ -253,13 +252,13 @@ impl<'a, T: SideObject> PairObject<'a, T> {
         self.ask(&|client| client.get(&self.at()))
     }
 
-    /// Sends a patch; an object that is gone is a conflict.
+    /// Sends a patch; a missing object is a conflict.
     pub(crate) fn patch(&self, kind: Patch, patch: &Value) -> Result<Cached<T>> {
         let patched = self.ask(&|client| client.patch(&self.at(), kind, patch));
         self.keep(&patched.map_err(stale)?)
     }
 
-    /// Its document: kept from its event, or read.
+    /// Returns the document, kept from an event or read now.
     pub(crate) fn document(&self, cached: &Cached<T>) -> Result<Value> {
         if let Some(body) = self.store().take_document(&self.key, cached.version) {
             return Ok(body);
@@ -279,7 +278,7 @@ impl<'a, T: SideObject> PairObject<'a, T> {
         Ok(cached)
     }
 
-    /// Notes what a response means for it.
+    /// Records the object that a response returned.
     pub(crate) fn note(&self, cached: Cached<T>) {
         self.answer(cached.uid, Some(cached));
     }
@@ -288,7 +287,7 @@ impl<'a, T: SideObject> PairObject<'a, T> {
         self.answer(uid, None);
     }
 
-    /// Keeps what a request showed, also that the object that was `seen` is gone.
+    /// Keeps the result of a read; NotFound means that the object that was `seen` is gone.
     pub(crate) fn refresh(&self, shown: Result<Value>, seen: Option<Uid>) -> Result<()> {
         match (shown, seen) {
             (Ok(object), _) => self.keep(&object).map(drop),
@@ -319,7 +318,7 @@ impl<T> Drop for PairObject<'_, T> {
     }
 }
 
-/// A 404 as a conflict: the decision was based on an older state.
+/// Turns a 404 into a conflict: the decision was based on an outdated state.
 pub(crate) fn stale(error: Error) -> Error {
     match error {
         Error::NotFound(sentence) => Error::Conflict(sentence),
@@ -327,7 +326,7 @@ pub(crate) fn stale(error: Error) -> Error {
     }
 }
 
-/// The error for a response that cannot be read as an object.
+/// The error for a response that is not a valid object.
 pub(crate) fn odd(place: &Target<'_>) -> Error {
     Error::BadPeer(format!("{place}: the answer has no uid or resourceVersion of the usual form"))
 }

@@ -1,5 +1,5 @@
-//! Desired target of a source, and bodies of writes: pure. Patches carry uid and resourceVersion, so that they apply to
-//! exactly the object that was observed, or fail.
+//! The desired target of a source, and bodies of writes. Pure. Patches carry uid and resourceVersion: they apply to
+//! exactly the observed object, or fail.
 
 use apiclient::resource::Target;
 use serde_json::{Map, Value, json};
@@ -17,7 +17,7 @@ pub(crate) struct Desired<'a> {
 }
 
 impl Desired<'_> {
-    /// The body that creates the target.
+    /// Returns the body that creates the target.
     pub(crate) fn created(&self, place: &Target<'_>) -> Value {
         let mut annotations = self.copied_annotations();
         annotations.extend(self.origin_annotations());
@@ -31,8 +31,8 @@ impl Desired<'_> {
         object.into()
     }
 
-    /// JSON patch that updates the target, whose document is `body`: labels, annotations with the mark, and its
-    /// `content` if that is to be written.
+    /// Returns the JSON patch that updates the target with the document `body`: labels, annotations with the mark, and
+    /// its content if `content`.
     pub(crate) fn patch(
         &self,
         target: &Cached<TargetObject>,
@@ -56,7 +56,7 @@ impl Desired<'_> {
         patch.into()
     }
 
-    /// What the target's server did not keep when this was written, in words, by its answer.
+    /// Describes what the target's server did not keep of this write, according to its response.
     pub(crate) fn altered(&self, answer: &Value) -> Option<String> {
         let mut sent = self.updated_content(answer);
         let metadata = self.metadata(self.copied_annotations());
@@ -79,7 +79,7 @@ impl Desired<'_> {
         }
     }
 
-    /// The content of an existing target; its document has the ignored fields.
+    /// The content of an existing target: ignored fields come from its document.
     fn updated_content(&self, body: &Value) -> Map<String, Value> {
         self.reader.rules.merged(self.content(), body)
     }
@@ -98,14 +98,14 @@ impl Desired<'_> {
         members(all, &|key| self.reader.copies_annotation(key))
     }
 
-    /// The labels, and these annotations, where there are any.
+    /// The labels and these annotations, unless empty.
     fn metadata(&self, annotations: Map<String, Value>) -> Map<String, Value> {
         let fields = [("labels", self.labels()), ("annotations", annotations)];
         let fields = fields.into_iter().filter(|(_, map)| !map.is_empty());
         fields.map(|(field, map)| (field.into(), map.into())).collect()
     }
 
-    /// The annotations that record whose copy the target is.
+    /// The annotations that mark the target as a copy.
     fn origin_annotations(&self) -> Map<String, Value> {
         let keys = &self.reader.keys;
         let pairs = [(&keys.source, self.origin.to_string()), (&keys.managed_keys, self.managed())];
@@ -124,7 +124,7 @@ fn old<'a>(body: &'a Value, field: &str) -> Option<&'a Map<String, Value>> {
     body["metadata"][field].as_object()
 }
 
-/// `old` without the keys that came from the source earlier, and with those that do now.
+/// `old` without the keys that formerly came from the source, and with the current ones.
 fn merged(
     old: Option<&Map<String, Value>>,
     managed: &[&str],
@@ -135,8 +135,8 @@ fn merged(
     merged
 }
 
-/// The first field of `sent` that `kept` lacks or has with another value, in words. What a server adds is its own
-/// business, and a null is as good as nothing (apiserver `pkg/apiserver/schema/defaulting/prune.go`).
+/// Describes the first field of `sent` that `kept` lacks or has with another value. Fields that a server adds do not
+/// matter, and null equals a missing field (apiserver `pkg/apiserver/schema/defaulting/prune.go`).
 fn altered(sent: &Value, kept: Option<&Value>, path: &str) -> Option<String> {
     match (sent, kept) {
         (Value::Null, _) => None,
@@ -156,24 +156,24 @@ fn altered(sent: &Value, kept: Option<&Value>, path: &str) -> Option<String> {
     }
 }
 
-/// Returns whether the server only added items to a list, as webhooks that inject containers do.
+/// Returns whether the server only added items to a list, as webhooks do that inject containers.
 fn is_among(sent: &[Value], kept: &[Value]) -> bool {
     let mut kept = kept.iter();
     sent.iter().all(|item| kept.any(|kept| altered(item, Some(kept), "").is_none()))
 }
 
-/// Returns whether two values that hold no others are the same; 1 and 1.0 are.
+/// Returns whether two scalars are equal; 1 equals 1.0.
 fn is_same(one: &Value, other: &Value) -> bool {
     one == other || one.as_f64().is_some_and(|number| Some(number) == other.as_f64())
 }
 
-/// As kubectl writes a JSONPath: `.spec`, `['app.kubernetes.io/name']`.
+/// Formats a key like kubectl's JSONPath: `.spec`, `['app.kubernetes.io/name']`.
 fn member(key: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if key.chars().all(plain) { format!(".{key}") } else { format!("['{key}']") }
 }
 
-/// The operation of a JSON patch (RFC 6902) that adds this, or puts it in the place of what is there.
+/// The JSON patch operation (RFC 6902) that adds or replaces a value.
 pub(crate) fn add(path: &str, value: impl Into<Value>) -> Value {
     json!({"op": "add", "path": path, "value": value.into()})
 }
@@ -182,12 +182,12 @@ pub(crate) fn remove(path: &str) -> Value {
     json!({"op": "remove", "path": path})
 }
 
-/// The operation that fails where something else is there.
+/// The operation that fails if the value differs.
 fn test(path: &str, value: &str) -> Value {
     json!({"op": "test", "path": path, "value": value})
 }
 
-/// A JSON patch that starts with the preconditions; an outdated version is rejected with 409, another object of
+/// Starts a JSON patch with the preconditions. The server rejects an outdated version with 409, and another object of
 /// the same name with 422.
 pub(crate) fn guarded<R>(cached: &Cached<R>) -> Vec<Value> {
     vec![
@@ -205,7 +205,7 @@ pub(crate) fn add_finalizer(source: &Cached<SourceObject>, finalizer: &str) -> V
     patch.into()
 }
 
-/// JSON patch that removes our finalizer and what was recorded on the source, and leaves the rest alone.
+/// JSON patch that removes only our finalizer and our records from the source.
 pub(crate) fn release(source: &Cached<SourceObject>, reader: &ObjectReader) -> Value {
     let mut patch = guarded(source);
     let records = reader.keys.records().into_iter().zip(source.value.generations.records());
@@ -226,7 +226,7 @@ pub(crate) fn status(source: &Cached<SourceObject>, status: &Value) -> Value {
     patch.into()
 }
 
-/// Merge patch that records which generations belong together.
+/// Merge patch that records which generations of both objects have the same content.
 pub(crate) fn record_generations(
     source: &Cached<SourceObject>,
     target: &Cached<TargetObject>,
@@ -238,17 +238,17 @@ pub(crate) fn record_generations(
         &keys.local_generation: target.value.state.generation.to_string(),
         &keys.local_uid: target.uid.to_string(),
     });
-    // The same preconditions.
+    // The preconditions of `guarded`.
     let (uid, version) = (source.uid.to_string(), source.version.to_string());
     json!({"metadata": {"annotations": annotations, "uid": uid, "resourceVersion": version}})
 }
 
-/// JSON patch operation that removes an annotation, which is there.
+/// JSON patch operation that removes an existing annotation.
 pub(crate) fn without_annotation(key: &str) -> Value {
     remove(&pointer(&["metadata", "annotations", key]))
 }
 
-/// A Namespace for targets; marked if it is to be deleted with them.
+/// A Namespace for targets, marked if it is to be deleted with them.
 pub(crate) fn namespace(name: &str, origin: Option<&Origin<'_>>, keys: &AnnotationKeys) -> Value {
     let mut body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     if let Some(origin) = origin {

@@ -1,5 +1,5 @@
-//! Reconciler: observes, decides and applies until there is nothing more to do about a pair. The outcome is reported
-//! when it changes, and turned into the time of the next attempt.
+//! Reconciler: observes, decides and applies until a pair needs nothing more. Reports the outcome if it changed, and
+//! returns the time of the next attempt.
 
 use std::{
     sync::MutexGuard,
@@ -22,16 +22,16 @@ use crate::{
     },
 };
 
-/// The most actions of an attempt, apart from Secrets: with more, another writer undoes them.
+/// The most actions of an attempt, besides Secrets: more mean that another writer undoes them.
 const MAX_ACTIONS: usize = 16;
-/// A conflict counts as a failure after so many in a row: another writer would have to be faster each time.
+/// After this many consecutive conflicts, they count as failures: another writer is unlikely to win each time.
 const MAX_STALE: u32 = 3;
-/// After so many conflicts in a row, some ten seconds of them, a person should know: the server or a webhook probably
-/// refuses the write and calls it a conflict.
+/// After this many consecutive conflicts, about ten seconds, a person must know: the server or a webhook probably
+/// reports a refusal as a conflict.
 const REFUSING_STALE: u32 = 12;
 
-/// Reconciles pairs of `remote` until the queue ends this worker; calls `start_workers` before each pair, as one
-/// worker may not be enough.
+/// Reconciles pairs of `remote` until the queue ends this worker. Before each pair, calls `start_workers`: one worker
+/// may not be enough.
 pub(crate) fn run_worker(context: &SyncContext, remote: &RemoteSync, start_workers: &dyn Fn()) {
     while let Some(item) = remote.queue.get() {
         start_workers();
@@ -43,7 +43,7 @@ pub(crate) fn run_worker(context: &SyncContext, remote: &RemoteSync, start_worke
     }
 }
 
-/// Makes an attempt at a pair; a dry run ends it at its first write.
+/// Attempts to reconcile a pair; a dry run ends at the first write.
 fn reconcile(pair: PairContext<'_>) -> ReconcileResult {
     if let Some(sentence) = pair.blocked() {
         return blocked(&pair, &sentence);
@@ -63,7 +63,7 @@ struct Reconciler<'a> {
     failed_upload: Option<Error>,
     /// The time until the status may be uploaded again.
     upload_wait: Option<Duration>,
-    /// One pair with a large object is reconciled at a time, in the whole process.
+    /// Held during a large pair: the process reconciles one at a time.
     large: Option<MutexGuard<'a, ()>>,
 }
 
@@ -82,7 +82,7 @@ impl<'a> Reconciler<'a> {
                 if !self.begin() {
                     return ReconcileResult::Done;
                 }
-                // By now something else may have to be done, or nothing.
+                // During the wait, the next action may have changed.
                 continue;
             }
             match self.wait(action, &observed) {
@@ -91,13 +91,13 @@ impl<'a> Reconciler<'a> {
                     (self.attempt.status_tried, self.upload_wait) = (true, Some(wait));
                     continue;
                 }
-                // Not done: -once must not end here.
+                // A failure, as the pair is not in sync: `-once` must not end here.
                 Some(wait) => return ReconcileResult::Failed(wait),
             }
             match self.pair.apply(action, &observed, &mut self.attempt) {
                 Ok(Next::Continue(())) => {}
                 Ok(Next::Break(reason)) => return self.end(&observed, Some(reason)),
-                // It has grown, or its size was not known.
+                // The object has grown, or its size was unknown.
                 Err(Error::TooLarge(_)) if !self.pair.item.large => {
                     return ReconcileResult::RequeueAsLarge;
                 }
@@ -114,8 +114,7 @@ impl<'a> Reconciler<'a> {
         failed(&self.pair, &error)
     }
 
-    /// Waits for the limiter, unless nothing will be written, and then for the turn of a large pair; `false` at the
-    /// end.
+    /// Waits for the rate limiters, unless in a dry run, and then for the turn of a large pair; `false` after `stop`.
     fn begin(&mut self) -> bool {
         let context: &'a SyncContext = self.pair.context;
         if !context.settings.dry_run && !self.pair.begin() {
@@ -125,7 +124,7 @@ impl<'a> Reconciler<'a> {
         !self.pair.remote.stop.raised()
     }
 
-    /// The time until a write may be repeated that something undoes.
+    /// The time until a write may be repeated that another writer keeps undoing.
     fn wait(&self, action: SyncAction, observed: &Observed) -> Option<Duration> {
         let (source, target) = (observed.source.as_ref(), observed.target.as_ref());
         let (memory, now) = (self.pair.remote.memory(), Instant::now());
@@ -140,10 +139,10 @@ impl<'a> Reconciler<'a> {
         Some(wait).filter(|wait| !wait.is_zero())
     }
 
-    /// There is nothing more to do for now, except for an upload that failed or has to wait.
+    /// Ends the attempt: nothing is left to do now, except for an upload that failed or must wait.
     fn end(&self, observed: &Observed, reason: Option<Reason>) -> ReconcileResult {
         let Self { pair, attempt, .. } = self;
-        // What waits counts against the limit.
+        // Waiting deletions count against the limit.
         if !reason.is_some_and(Reason::is_of_limit) {
             lock(&pair.remote.deletions).forget(pair.id);
         }
@@ -157,7 +156,7 @@ impl<'a> Reconciler<'a> {
         }
         report(pair, observed, reason.map(Reason::condition));
         match (self.upload_wait, reason) {
-            // What is not uploaded yet is not done: -once must not end here.
+            // A pending upload is not in sync: `-once` must not end here.
             (Some(wait), _) => ReconcileResult::Failed(wait),
             (None, Some(reason)) => reason.requeue(pair.context.settings.orphans.grace),
             (None, None) => ReconcileResult::Done,
@@ -165,8 +164,8 @@ impl<'a> Reconciler<'a> {
     }
 }
 
-/// Returns whether the attempt goes on after this failure: a Secret that cannot be written blocks neither the others
-/// nor the spec, and neither does a status that is not served any more, until discovery notices.
+/// Returns whether the attempt continues after this failure. A Secret that cannot be written blocks neither the other
+/// Secrets nor the spec. Nor does a status that is no longer served, until discovery notices.
 fn is_skipped(action: SyncAction, error: &Error) -> bool {
     match action {
         SyncAction::SyncSecret(_) => classify(error) != RetryClass::Down,
@@ -175,7 +174,7 @@ fn is_skipped(action: SyncAction, error: &Error) -> bool {
     }
 }
 
-/// An action failed; if it was based on an older state, both objects are read before the next attempt.
+/// Handles a failed action. If it was based on an outdated state, reads both objects before the next attempt.
 fn failed(pair: &PairContext<'_>, error: &Error) -> ReconcileResult {
     let class = classify(error);
     if pair.observe().source.is_some_and(|source| !source.value.state.terminating) {
@@ -196,12 +195,12 @@ fn failed(pair: &PairContext<'_>, error: &Error) -> ReconcileResult {
         report(pair, &pair.observe(), Some(condition));
     }
     pair.remote.metrics.failed(class.name());
-    // Pairs that failed together do not come back together.
+    // Jitter: pairs that failed together must not return together.
     let wait = backoff(class, failures).mul_f64(0.5 + fastrand::f64() / 2.0);
     ReconcileResult::Failed(wait.max(error.retry_after().unwrap_or_default().min(MAX_PAUSE)))
 }
 
-/// The pair waits until it changes: a name is invalid, or an object costs too much memory.
+/// Reports a pair that waits until it changes: a name is invalid, or an object needs too much memory.
 fn blocked(pair: &PairContext<'_>, sentence: &str) -> ReconcileResult {
     lock(&pair.remote.deletions).forget(pair.id);
     let observed = pair.observe();
@@ -211,7 +210,7 @@ fn blocked(pair: &PairContext<'_>, sentence: &str) -> ReconcileResult {
     ReconcileResult::Done
 }
 
-/// Logs a changed condition, and records an Event on the source if the condition needs people.
+/// Logs a changed condition, and records an Event on the source if a person must act.
 fn report(pair: &PairContext<'_>, observed: &Observed, condition: Option<PairCondition>) {
     let now = condition.clone();
     if !pair.remote.memory().update(pair.id, |memory| memory.set_condition(now)) {

@@ -1,4 +1,4 @@
-//! Pairs of one remote: both sides, the workqueue, and the memory of each pair that its objects do not hold.
+//! The pairs of one remote: both sides, the workqueue, and what is remembered about each pair.
 
 use std::{
     collections::BTreeMap,
@@ -26,11 +26,10 @@ use crate::{
     },
 };
 
-/// The wait before the first object is tried again in a namespace that did not exist: without a right to read it,
-/// only a write shows that it does now.
+/// The wait before a retry in a missing namespace. Without permission to read it, only a write shows whether it exists.
 const TRY_NAMESPACE: Duration = Duration::from_secs(5);
 
-/// The obstacle of pairs that wait for lists alone.
+/// The obstacle of pairs that wait for lists only.
 pub(crate) const LISTING: &str = "its objects are being listed";
 
 /// The session of the sources' cluster, and the kind, with which pairs of a kind can be reconciled.
@@ -39,7 +38,7 @@ type Open = (u64, ApiResources);
 pub(crate) struct RemoteSync {
     pub(crate) name: String,
     pub(crate) names: NameMapping,
-    /// The remote's own cluster, which is one of the two.
+    /// The remote's own cluster: the source's or the target's.
     pub(crate) cluster: Arc<Connection>,
     pub(crate) source: Arc<ClusterSide<SourceObject>>,
     pub(crate) target: Arc<ClusterSide<TargetObject>>,
@@ -48,11 +47,11 @@ pub(crate) struct RemoteSync {
     open: Mutex<Vec<Option<Open>>>,
     pub(crate) deletions: Mutex<DeletionLimit>,
     pub(crate) metrics: SyncMetrics,
-    /// A Namespace of sources was read.
+    /// Whether a Namespace of a source was ever read.
     pub(crate) has_read_namespace: AtomicBool,
     pub(crate) stop: Stop,
     memory: Mutex<Memory>,
-    /// Target namespaces that could not be written to at these times, and why.
+    /// Target namespaces that could not be written to: why and when.
     missing: Mutex<BTreeMap<String, (Reason, Instant)>>,
 }
 
@@ -91,14 +90,14 @@ impl RemoteSync {
             let open = self.check(kind).ok();
             let is_open = open.is_some();
             if mem::replace(&mut lock(&self.open)[kind], open.clone()) != open && is_open {
-                // A source that was missing before may be back: grace periods start over. What failed may succeed.
+                // A missing source may be back: grace periods start over. Failed pairs may succeed.
                 lock(&self.deletions).restart_grace(kind, Instant::now());
                 self.queue.retry(|pair| pair.kind == kind);
             }
         }
     }
 
-    /// The controllers of a namespace's Secrets that are not known to be uploaded for `source`, in the order of
+    /// The controllers of a namespace's Secrets that are not known to be uploaded for `source`, by index in
     /// `-target-secret-name`.
     pub(crate) fn controllers_of_secrets(
         &self,
@@ -125,20 +124,20 @@ impl RemoteSync {
         self.queue.has(pair) || self.memory().get(pair).is_some()
     }
 
-    /// Why a namespace could not be written to so recently that no other write is worth a try.
+    /// Why writes to a namespace are not retried yet, if one failed recently.
     pub(crate) fn lacks_namespace(&self, namespace: &str, now: Instant) -> Option<Reason> {
         let (reason, since) = *lock(&self.missing).get(namespace)?;
         (now.saturating_duration_since(since) < TRY_NAMESPACE).then_some(reason)
     }
 
-    /// Records that a namespace cannot be written to.
+    /// Records that the namespace cannot be written to.
     pub(crate) fn note_missing(&self, namespace: &str, reason: Reason, now: Instant) {
         let mut all = lock(&self.missing);
         all.retain(|_, (_, then)| now.saturating_duration_since(*then) < TRY_NAMESPACE);
         all.insert(namespace.to_owned(), (reason, now));
     }
 
-    /// Records that a namespace was written to.
+    /// Records that the namespace was written to.
     pub(crate) fn note_present(&self, namespace: &str) {
         lock(&self.missing).remove(namespace);
     }
@@ -147,7 +146,7 @@ impl RemoteSync {
         self.source.stores[pair.kind].has(&self.names.source_key(&pair.key))
     }
 
-    /// Returns whether there are other sources whose targets are in the target's namespace.
+    /// Returns whether other sources have targets in the target's namespace.
     pub(crate) fn shares_namespace(&self, pair: &Pair) -> bool {
         let own = key::split(&pair.key);
         self.source.stores.iter().enumerate().any(|(kind, store)| {
@@ -176,7 +175,7 @@ impl RemoteSync {
         self.source.stores[kind].count_where(|key| self.canonical_of_source(key).is_some())
     }
 
-    /// The pairs of a kind that are not in sync: their number by state, and how many of them have a source.
+    /// The number of pairs of a kind that are not in sync, by state, and how many of them have a source.
     pub(crate) fn count_states(&self, kind: KindIndex) -> (BTreeMap<&'static str, usize>, usize) {
         let (mut states, mut sources) = (BTreeMap::new(), 0);
         for (pair, condition) in self.memory().conditions().filter(|(pair, _)| pair.kind == kind) {
@@ -186,7 +185,7 @@ impl RemoteSync {
         (states, sources)
     }
 
-    /// The reason why pairs of this kind cannot be reconciled at present, if there is one.
+    /// Why pairs of this kind cannot be reconciled now, if so.
     pub(crate) fn obstacle(&self, kind: KindIndex) -> Option<String> {
         self.check(kind).err()
     }
@@ -216,24 +215,24 @@ impl RemoteSync {
         Err(trouble.unwrap_or_else(|| LISTING.into()))
     }
 
-    /// The reason why changes of this kind may go unnoticed at present, for example a revoked right.
+    /// Why changes of this kind may go unnoticed now, for example a revoked permission.
     pub(crate) fn trouble(&self, kind: KindIndex) -> Option<String> {
         let (source, target) = (&self.source.stores[kind], &self.target.stores[kind]);
         source.trouble().or_else(|| target.trouble())
     }
 
-    /// Why its pairs may not be as they are reported.
+    /// Why the reported state of the kind's pairs may be wrong, if so.
     pub(crate) fn unready(&self, kind: KindIndex) -> Option<String> {
         self.obstacle(kind).or_else(|| self.trouble(kind))
     }
 
-    /// The Secrets to upload, as metrics name them, each with the reason why its changes may go unnoticed at present.
+    /// The Secrets to upload, as named in metrics, each with the reason why its changes may go unnoticed now.
     pub(crate) fn secret_troubles(&self) -> impl Iterator<Item = (String, Option<String>)> {
         self.target.secrets.iter().map(|(name, it)| (format!("secrets/{name}"), it.trouble()))
     }
 }
 
-/// The number of a cluster's session, or why it has none.
+/// The number of a cluster's session, or why there is none.
 fn session(cluster: &Arc<Connection>) -> Result<u64, String> {
     cluster.session().map(|session| session.number).map_err(|error| match cluster.error() {
         Some(detail) => format!("{error}: {detail}"),
@@ -248,7 +247,7 @@ const WRITES: Family = Family::counter(
 const FAILURES: Family =
     Family::counter("remote_sync_failures_total", "Failed passes over a pair, by reason.");
 
-/// Counters of one remote, by family and the value of the family's other label.
+/// Counters of one remote, by family and value of the second label.
 #[derive(Debug, Default)]
 pub(crate) struct SyncMetrics(Mutex<BTreeMap<(Family, Label), u64>>);
 

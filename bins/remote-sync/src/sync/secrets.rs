@@ -1,5 +1,5 @@
-//! Secrets on their way to the source's cluster. Both sides are read first: what is there is replaced only if it is
-//! ours, or may be taken.
+//! Uploads of Secrets to the source's cluster. Both sides are read first: an existing Secret is replaced only if it is
+//! ours or may be taken over.
 
 use std::ops::ControlFlow::{Break, Continue};
 
@@ -24,7 +24,7 @@ use crate::{
 };
 
 impl PairContext<'_> {
-    /// Writes a Secret of the target next to the source, unless what is there is the same.
+    /// Writes a target's Secret next to the source, unless it is already there.
     pub(super) fn sync_secret(
         &self,
         index: usize,
@@ -48,7 +48,7 @@ impl PairContext<'_> {
             name: self.source.name(),
             uid: &uid,
         };
-        // With the suffix that the source has.
+        // With the source's suffix.
         let to = self.remote.names.source_name(name);
         let place = SECRETS.object(self.source.namespace(), &to);
         let there = optional(self.source.ask(&|client| client.get(&place)))?;

@@ -1,18 +1,18 @@
-//! Why a pair is not in sync, and what follows from that: pure.
+//! Why a pair is not in sync, and what follows from it. Pure.
 
 use std::{ops::ControlFlow, time::Duration};
 
 use apiclient::{log_line::printable, workqueue::ReconcileResult};
 
-/// Characters of a [`PairCondition`]'s reason: there may be as many conditions as objects.
+/// Maximum length of a [`PairCondition`]'s reason, in characters: there may be as many conditions as objects.
 const MAX_REASON: usize = 200;
-/// The wait before a held pair is reconciled again, in case an event was missed.
+/// The wait before a held pair is reconciled again, in case an event was lost.
 const HELD_INTERVAL: Duration = Duration::from_secs(300);
-/// The wait before a waiting pair is reconciled again, without a request: where pairs share a namespace,
-/// another pair may have found what the event would have brought.
+/// The wait before a waiting pair is reconciled again, without a request: in a shared namespace, another pair may
+/// already have seen what the event would report.
 const WAITING_INTERVAL: Duration = Duration::from_secs(5);
 
-/// How an attempt goes on after an action; if it ends, with the reason for which the pair is not in sync.
+/// How an attempt continues after an action. If it ends, the reason why the pair is not in sync.
 pub(crate) type Next = ControlFlow<Reason>;
 
 /// Why a pair is not in sync although no request failed.
@@ -21,27 +21,27 @@ pub(crate) enum Reason {
     Paused,
     TargetTerminating,
     NamespaceTerminating,
-    /// The target's namespace does not exist, and may not be created.
+    /// The target's namespace does not exist, and is not created.
     NoNamespace,
     PausedDeletion,
-    /// The source is gone; the target stays for this long.
+    /// The source is gone; the target stays for this time.
     GracePeriod(Duration),
     /// The source is gone, and orphans are kept.
     OrphanKept,
     /// The limit lets the deletion pass after this time.
     NextToken(Duration),
-    /// More deletions wait than the limit.
+    /// More deletions wait than the limit allows.
     TooMany,
-    /// The source's Namespace or CustomResourceDefinition is terminating or gone.
+    /// The source's Namespace is terminating or gone, or its CustomResourceDefinition is terminating.
     Swept,
-    /// The target is a copy, and nothing proves that it is this source's.
+    /// Nothing proves that the target, a copy, is this source's.
     Unidentified,
     OtherSource,
-    /// The target is nobody's copy, and -adopt does not let it become one.
+    /// The target is not a copy, and -adopt does not allow adopting it.
     NotOurs,
     /// The source is itself a copy from one of the two clusters.
     Loop,
-    /// This write is due.
+    /// A dry run did not send this write.
     DryRun(&'static str),
 }
 
@@ -56,7 +56,7 @@ impl Reason {
         }
     }
 
-    /// The next attempt without an event; `grace` is that of orphans, `None` if they stay.
+    /// When to reconcile again without an event. `grace` is the grace period of orphans; `None` keeps them.
     pub(crate) fn requeue(self, grace: Option<Duration>) -> ReconcileResult {
         let wait = match self {
             Self::TooMany | Self::Swept => {
@@ -68,13 +68,13 @@ impl Reason {
         wait.map_or(ReconcileResult::Done, ReconcileResult::RequeueAfter)
     }
 
-    /// Returns whether the deletion counts as waiting for the limit.
+    /// Returns whether the deletion stays registered with the limit.
     pub(crate) fn is_of_limit(self) -> bool {
         matches!(self, Self::GracePeriod(_) | Self::NextToken(_) | Self::TooMany | Self::Swept)
     }
 
-    /// The state, whether a person should look at the pair and gets an Event, the wait before the next attempt without
-    /// an event, and the sentence.
+    /// The state; whether a person should act and gets an Event; the wait before the next attempt without an event; and
+    /// the sentence.
     #[rustfmt::skip]
     fn row(self) -> (PairState, bool, Option<Duration>, &'static str) {
         use PairState::{Conflict, Held, Paused, Waiting};
@@ -114,7 +114,7 @@ impl Reason {
     }
 }
 
-/// The state of a pair in one word, as in logs, metrics and `/debug/state`.
+/// The state of a pair as in logs, metrics and `/debug/state`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum PairState {
     InSync,
@@ -138,19 +138,19 @@ impl PairState {
     }
 }
 
-/// The state of a pair that is not in sync, with the reason.
+/// Why a pair is not in sync.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct PairCondition {
     pub(crate) state: PairState,
     pub(crate) reason: String,
-    /// A person should look at it.
+    /// Whether a person should act.
     pub(crate) needs_people: bool,
-    /// It will end by itself after a while.
+    /// Whether the condition ends without a change, after a time.
     pub(crate) ends: bool,
 }
 
 impl PairCondition {
-    /// `reason` may quote a server.
+    /// `reason` may quote a server: it is sanitized.
     pub(crate) fn new(state: PairState, needs_people: bool, reason: &str) -> Self {
         Self { state, reason: printable(reason, MAX_REASON), needs_people, ends: false }
     }

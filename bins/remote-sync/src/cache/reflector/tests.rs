@@ -1,4 +1,4 @@
-//! A kind with more objects than fit, and looks at the cluster.
+//! A kind with too many objects, and checks of the cluster.
 
 use std::{sync::atomic::AtomicU64, thread};
 
@@ -14,7 +14,7 @@ use crate::{
     model::object::Cached,
 };
 
-/// Counts how often the kind is looked at.
+/// Counts how often the kind is resolved.
 struct Versions(Arc<AtomicU64>);
 
 impl Watched for Versions {
@@ -58,7 +58,7 @@ fn reflector(
     }
 }
 
-/// Returns whether it became so within some seconds.
+/// Returns whether `done` became true within 10 s.
 fn wait_until(done: impl Fn() -> bool) -> bool {
     let end = Instant::now() + Duration::from_secs(10);
     while !done() && Instant::now() < end {

@@ -1,4 +1,4 @@
-//! Which cluster it is: read again and again, as the answer may change behind a connection that is well.
+//! The identity of a cluster is read repeatedly: it may change behind a healthy connection.
 
 use dev_apiserver::{Request, State};
 use serde_json::json;

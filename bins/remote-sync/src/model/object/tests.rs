@@ -267,7 +267,7 @@ fn a_targets_own_keys_count_until_its_sources_are_recorded() {
         (json!({"a": "1", "mine": "1"}), Some("a|note"), true),
         (json!({"a": "2", "mine": "1"}), Some("a|note"), false),
         (json!({"mine": "1"}), Some("a|note"), false),
-        // It happens to have a key that the source has now, too.
+        // By chance, it has a key that the source now has, too.
         (json!({"a": "1"}), Some("|note"), false),
         // The source had one more.
         (json!({"a": "1", "b": "2"}), Some("a,b|note"), false),
@@ -349,7 +349,7 @@ fn whatever_else_is_odd_reads_as_if_it_were_not_there() {
     }
 }
 
-/// What is read on one cluster is written to another: it must not be another number there, though nearly the same.
+/// Numbers must not change between clusters, not even slightly.
 #[test]
 fn numbers_stay_what_they_are() {
     for text in [

@@ -1,8 +1,8 @@
-//! Model of two remotes and one target cluster: every order of requests, crashes, lost answers, late events, edits by
-//! others, clones of an identity, forged sources, and the removal of a kind, up to a number of troubles. The
-//! [`Rule`] decides as the program does.
+//! Model of two remotes and one target cluster. It explores requests, crashes, lost responses, late events, edits by
+//! others, cloned identities, forged sources and removed kinds. Every order is tried, with a limited number of
+//! troubles. The [`Rule`] decides like the program.
 //!
-//! `MODEL=whole` (as `make model` has it) allows for more troubles than `cargo test`.
+//! `MODEL=whole`, as `make model` sets it, allows more troubles than `cargo test`.
 
 mod begin;
 mod perform;
@@ -24,10 +24,10 @@ use self::{
 };
 use crate::sync::status::PairState;
 
-/// `-max-deletions` of the model, for all time.
+/// `-max-deletions` of the model; no token is ever added.
 const MOST: u32 = 1;
 
-/// Worlds under the rule.
+/// The model: its rule, its possible events and its initial worlds.
 struct Sync {
     rule: Rule,
     events: Events,
@@ -62,10 +62,10 @@ impl Model for Sync {
             let process = world.process.as_ref().unwrap();
             state(process.ends[remote][name]) == Some(PairState::Held)
         };
-        // One that another cluster's sources needed is kept.
+        // A namespace is kept if it was created for another cluster.
         let sessions = world.process.as_ref().map_or([None; REMOTES], |process| process.sessions);
         let made_for = world.namespace.and_then(|namespace| namespace.made_for);
-        // So is one of a cluster without a uid.
+        // It is also kept if that cluster had no uid.
         let made = made_for.is_some_and(|made| made.uid > 0 && sessions[made.remote] == Some(made));
         let empty = !world.used && world.targets.iter().all(Option::is_none);
         let wanted = world.remotes.iter().any(|remote| remote.sources.iter().any(Option::is_some));
@@ -102,7 +102,7 @@ impl Sync {
         }
     }
 
-    /// A source carries what the bookkeeping wants there, and nothing else.
+    /// Checks that a source has exactly the records that the bookkeeping requires.
     fn records_at_rest(&self, source: &Source) -> Result<(), String> {
         let wanted = self.events.marks_sources;
         match (source.finalizer, source.published.is_some()) == (wanted, wanted) {
@@ -112,10 +112,10 @@ impl Sync {
     }
 }
 
-/// Each begins with what another left, too.
+/// The values of `-track`. Worlds also begin with what the other value left.
 const TRACKS: [(&str, bool, bool); 2] = [("source", true, true), ("target", false, false)];
 
-/// All that may happen with one name of one remote.
+/// All events for one name of one remote.
 const ONE: Events = Events {
     names: 1,
     remotes: 1,
@@ -131,7 +131,7 @@ const ONE: Events = Events {
     deletes_namespaces: true,
 };
 
-/// One name, one remote, nothing ever happens.
+/// One name, one remote and no events.
 const NOTHING: Events = Events {
     people: false,
     vanish: false,
@@ -167,7 +167,7 @@ fn one_pair_keeps_every_invariant() {
     ];
     for (name, marks_sources, deletes_namespaces) in TRACKS {
         let events = Events { marks_sources, deletes_namespaces, ..ONE };
-        // With four, the namespace of a source that vanished during a restart stays.
+        // Four troubles violate it: the namespace of a source that vanished during a restart stays.
         holds(&format!("one pair, {name}"), events, [1, 2], &begins, [2, 3]);
     }
 }
@@ -181,7 +181,7 @@ fn two_pairs_of_one_remote_keep_every_invariant() {
     }
 }
 
-/// Either remote may lie, hide its uid, be away, or be the other's clone.
+/// Either remote may lie, hide its uid, be unreachable, or be a clone of the other.
 #[test]
 fn remotes_of_any_identity_keep_every_invariant() {
     let events =

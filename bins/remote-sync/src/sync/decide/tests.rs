@@ -180,7 +180,7 @@ fn track_target_leaves_a_source_bare() {
     assert_eq!(world.run(), [[SyncAction::Create]]);
     world.observed = in_step().observed;
     assert_eq!(world.run(), [[SyncAction::Release]]);
-    // An edit first: it must not wait for a right that may be missing.
+    // An edit comes first: it must not wait for a permission that may be missing.
     world.observed = in_step().observed;
     world.source().state.content = 7;
     assert_eq!(world.run(), [[CONTENT, SyncAction::Release]]);
@@ -209,7 +209,7 @@ fn a_refused_secret_is_tried_once_in_a_pass() {
 
 // --- differences ---
 
-/// Once for each change of either side, and once in a process.
+/// One write for each change of either side, and one per process.
 #[test]
 fn contents_that_a_server_alters_are_written_once() {
     let mut world = in_step();

@@ -1,31 +1,31 @@
-//! Where a world begins.
+//! Initial worlds.
 
 use super::{
     view::{Published, Source},
     world::{REMOTES, World, new_source},
 };
 
-/// Where a world begins.
+/// An initial world.
 #[derive(Clone, Copy)]
 pub(super) enum Begin {
     Empty,
-    /// One source of A, and its copy.
+    /// A source of A and its copy.
     Copy,
-    /// The same, where the source was given nothing.
+    /// `Copy` whose source has neither finalizer nor records.
     CopyAlone,
-    /// The same, with somebody else's object in the namespace.
+    /// `Copy` with somebody else's object in the namespace.
     CopyAndOther,
-    /// The same, and B has the source too, as a cluster that was cloned.
+    /// `Copy` whose source also exists on B, a clone of A.
     Clone,
-    /// Two of them.
+    /// Two sources of A and their copies.
     Copies,
-    /// The object that the namespace was made for is gone.
+    /// `Copies` without the pair for which the namespace was created.
     SecondCopy,
-    /// A's source that is new.
+    /// A new source of A.
     Source,
-    /// What sync-controller leaves: a source with its generations, and a target without a mark.
+    /// What sync-controller leaves: a source with recorded generations, and an unmarked target.
     Takeover,
-    /// Somebody's own object under the target's name.
+    /// Somebody else's object with the target's name.
     Foreign,
 }
 

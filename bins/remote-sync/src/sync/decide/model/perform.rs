@@ -1,4 +1,4 @@
-//! Requests: what they change, what the process learns, and the invariants that they must not break.
+//! Requests: what they change, what the process learns, and the invariants that they must keep.
 
 use explorer::Fate;
 
@@ -11,7 +11,7 @@ use super::{
     world::World,
 };
 
-/// How an attempt goes on after a request.
+/// How an attempt continues after a request.
 enum Next {
     Act,
     End(Option<Reason>),
@@ -24,7 +24,7 @@ type Answer = Result<Next, String>;
 const TERMINATING: Option<Reason> = Some(Reason::TargetTerminating);
 
 impl Sync {
-    /// Sends a request, or not, and lets the process know of it, or not.
+    /// Performs an action: `fate` decides whether the request is sent and answered.
     pub(super) fn perform(
         &self,
         world: &mut World,
@@ -120,7 +120,7 @@ impl Sync {
                 Ok(Next::Act)
             }
             SyncAction::DeleteTarget if attempt.passed.is_none() => {
-                // The read of the source's surroundings; anything may happen before the deletion is sent.
+                // Reads the source's surroundings; anything may happen before the deletion is sent.
                 let why = (view.source.is_none(), world.remotes[remote].swept);
                 let deletions = &mut world.process.as_mut().unwrap().deletions[remote];
                 if let Err(reason) = self.rule.ask(deletions, name, why) {
@@ -139,7 +139,7 @@ impl Sync {
         }
     }
 
-    /// Removes the finalizer, and with it the last that held a terminating source.
+    /// Removes the finalizer; a terminating source then disappears.
     fn release(&self, world: &mut World, attempt: &Attempt, view: &View) -> Answer {
         let (remote, name) = (attempt.remote, attempt.name);
         let seen = view.source;
@@ -147,9 +147,9 @@ impl Sync {
         if *here != seen {
             return Ok(Next::Stale);
         }
-        // A mark whose answer was lost may not be seen yet: the copy is an orphan then, which goes after its grace.
+        // If the response to a mark was lost, the copy may seem unmarked: as an orphan, it is deleted later.
         let copy = world.targets[name].is_some_and(|target| target.owner == Some(remote));
-        // Of an unverified cluster only the very source has a copy.
+        // On an unverified cluster, only the source with the mark's uid proves a copy.
         let mark = world.targets[name].and_then(|target| target.mark);
         let proven = mark.is_none_or(|mark| {
             mark.cluster.uid > 0 || seen.is_some_and(|source| source.uid == mark.uid)
@@ -255,7 +255,7 @@ impl World {
         Next::Act
     }
 
-    /// No deletion without a proof, and none past the limit.
+    /// Checks that a deletion is proven and within the limit.
     fn check_deletion(&mut self, remote: usize, name: usize) -> Result<(), String> {
         let Some(target) = self.targets[name] else { return Ok(()) };
         match target.owner {
@@ -264,7 +264,7 @@ impl World {
             Some(_) => {}
         }
         let source = self.remotes[remote].sources[name];
-        // One that was created since the look is another.
+        // A source with another uid was created after the read.
         let source = source.filter(|source| target.mark.is_none_or(|mark| mark.uid == source.uid));
         if source.is_some_and(|source| !source.terminating) {
             return Err("a copy is deleted while its source lives".into());

@@ -1,4 +1,4 @@
-//! The process: its stores, its queue, and the one attempt that it is at.
+//! The process: its stores, its queue and its current attempt.
 
 use explorer::Fate;
 
@@ -15,41 +15,41 @@ use super::{
     world::{AB, NAMES, REMOTES, Remote, Steps, World},
 };
 
-/// What a restart forgets.
+/// The state that a restart loses.
 #[derive(Clone, Hash)]
 pub(super) struct Process {
     pub(super) sources: [[Option<Source>; NAMES]; REMOTES],
     pub(super) targets: [Option<Target>; NAMES],
-    /// What the requests of each pair showed, until the event comes.
+    /// What each pair's requests returned, until the event arrives.
     pub(super) answers: [[Answers; NAMES]; REMOTES],
     pub(super) deletions: [DeletionLimit; REMOTES],
     pub(super) queued: [[bool; NAMES]; REMOTES],
     /// How the last attempts ended.
     pub(super) ends: [[Option<Option<Reason>>; NAMES]; REMOTES],
     pub(super) attempt: Option<Attempt>,
-    /// The clusters that are connected.
+    /// The connected clusters.
     pub(super) sessions: [Option<Shown>; REMOTES],
 }
 
-/// As `sync::memory::Answers`.
+/// Like `cache::Answers`.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(super) struct Answers {
     pub(super) source: Option<Option<Source>>,
     pub(super) target: Option<Option<Target>>,
 }
 
-/// The attempt that is going on.
+/// The attempt in progress.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct Attempt {
     pub(super) remote: usize,
     pub(super) name: usize,
     pub(super) progress: observed::Attempt,
-    /// The deletion that the limit has let pass: what was observed before.
+    /// Set once the limit has let the deletion pass: what was observed before.
     pub(super) passed: Option<View>,
 }
 
 impl Sync {
-    /// Events arrive, the process starts, and goes on with a pair.
+    /// Events arrive; the process starts or continues with a pair.
     pub(super) fn process_steps(&self, world: &World, steps: &mut Steps) {
         let Some(process) = &world.process else {
             world.step(steps, true, "a process starts", |world| {
@@ -96,7 +96,7 @@ impl Sync {
     }
 
     fn start(&self, world: &mut World) {
-        // The limit is a process's.
+        // Each process has its own limit.
         world.deleted = Default::default();
         world.process = Some(Process {
             sources: Default::default(),
@@ -111,7 +111,7 @@ impl Sync {
         (0..NAMES).for_each(|name| self.hear_target(world, name));
     }
 
-    /// A session begins, and everything is listed before anything is done.
+    /// Starts a session: everything is listed before any action.
     fn connect(&self, world: &mut World, shown: Shown) {
         let remote = shown.remote;
         world.process.as_mut().unwrap().sessions[remote] = Some(shown);
@@ -146,7 +146,7 @@ impl Sync {
         }
     }
 
-    /// A pair that waits for the end of a namespace is looked at again: no event tells of that.
+    /// A pair that waits for the end of a namespace is queued again: no event reports that end.
     fn look_steps(&self, world: &World, process: &Process, steps: &mut Steps) {
         let goes = world.namespace.is_some_and(|namespace| namespace.terminating);
         for (remote, name) in pairs() {
@@ -160,7 +160,7 @@ impl Sync {
         }
     }
 
-    /// What the requests of a pair showed.
+    /// What a pair's requests returned.
     pub(super) fn answers(world: &mut World, (remote, name): (usize, usize)) -> &mut Answers {
         &mut world.process.as_mut().unwrap().answers[remote][name]
     }
@@ -174,11 +174,11 @@ impl Sync {
         process.sources[remote][name] = listed;
     }
 
-    /// As `enqueue_target`.
+    /// Like `enqueue_target`.
     fn hear_target(&self, world: &mut World, name: usize) {
         let now = world.targets[name];
         let process = world.process.as_mut().unwrap();
-        // An object that came and went is the subject of two events.
+        // Two events report an object that was created and deleted.
         let answers = process.answers.iter_mut().filter_map(|it| it[name].target.take().flatten());
         let answer = answers.last();
         let gone = process.targets[name].or(answer).is_some() && now.is_none();
@@ -192,7 +192,7 @@ impl Sync {
         }
     }
 
-    /// The next request of an attempt, or its end.
+    /// The next request of an attempt, or the end of the attempt.
     fn act(&self, world: &World, mut attempt: Attempt, steps: &mut Steps) {
         let (remote, name) = (attempt.remote, attempt.name);
         let view = attempt.passed.clone().unwrap_or_else(|| self.view(world, remote, name));
@@ -239,7 +239,7 @@ impl Sync {
         }
     }
 
-    /// As the end of an attempt in `reconcile`.
+    /// Like the end of an attempt in `reconcile`.
     pub(super) fn finish(
         &self,
         world: &mut World,
@@ -257,7 +257,7 @@ impl Sync {
     }
 }
 
-/// The state of a pair that ended so and is not in sync.
+/// The state of a pair whose last attempt ended with a reason.
 pub(super) fn state(end: Option<Option<Reason>>) -> Option<PairState> {
     match end {
         Some(Some(reason)) => Some(reason.condition().state),
@@ -265,12 +265,11 @@ pub(super) fn state(end: Option<Option<Reason>>) -> Option<PairState> {
     }
 }
 
-/// Returns whether a copy with this mark may be of that cluster: at least the uid is the same, or the name.
+/// Returns whether a copy with this mark may belong to the cluster: the uid or the remote matches.
 fn belongs(mark: Mark, session: Shown) -> bool {
     mark.cluster.uid == session.uid || mark.cluster.remote == session.remote
 }
 
-/// All pairs.
 pub(super) fn pairs() -> impl Iterator<Item = (usize, usize)> {
     (0..REMOTES).flat_map(|remote| (0..NAMES).map(move |name| (remote, name)))
 }

@@ -1,4 +1,4 @@
-//! The rule: `next_action` and `DeletionLimit` of the program, with the model's objects as theirs.
+//! The rule: the program's `next_action` and `DeletionLimit`, with objects of the model.
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
@@ -29,23 +29,23 @@ use crate::{
     },
 };
 
-/// Longer than any way.
+/// Longer than any path through the model.
 const WITHIN: Duration = Duration::from_secs(3600);
 
-/// The defaults; all happens within a moment.
+/// The program's rule at one point in time, perhaps without a safeguard.
 pub(super) struct Rule {
     now: Instant,
     without: Option<Safeguard>,
 }
 
-/// What keeps a rule from deleting too much.
+/// What prevents the deletion of too much.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Safeguard {
     /// The limit that every deletion passes.
     Limit,
-    /// What tells clusters with one uid apart: the refusal to connect the second, and the names in marks.
+    /// Distinguishes clusters with the same uid: the second one is not connected, and marks name the remote.
     Identity,
-    /// The question at the source's cluster whether it is gone.
+    /// The read on the source's cluster that confirms its absence.
     Proof,
 }
 
@@ -54,12 +54,12 @@ impl Rule {
         Self { now: Instant::now() + WITHIN, without: None }
     }
 
-    /// A broken rule.
+    /// The rule without a safeguard.
     pub(super) fn without(safeguard: Safeguard) -> Self {
         Self { without: Some(safeguard), ..Self::new() }
     }
 
-    /// Without names all clusters belong to one remote.
+    /// Without names, all clusters belong to one remote.
     fn seen(&self, view: &View) -> View {
         let mut view = view.clone();
         if self.without == Some(Safeguard::Identity) {
@@ -70,12 +70,12 @@ impl Rule {
         view
     }
 
-    /// What a proof is about.
+    /// The objects that a proof is about.
     pub(super) fn subjects(&self, view: &View) -> Subjects {
         observed(&self.seen(view)).subjects()
     }
 
-    /// As at the beginning of each step of an attempt.
+    /// Like the beginning of each step of an attempt.
     pub(super) fn check_proof(&self, view: &View, attempt: &mut Attempt) {
         attempt.check_proof(&observed(&self.seen(view)));
     }
@@ -88,7 +88,7 @@ impl Rule {
         next_action(&observed, &attempt, &rules(view))
     }
 
-    /// The deletions of a new process.
+    /// The deletion limit of a new process.
     pub(super) fn deletions(&self) -> DeletionLimit {
         DeletionLimit::new(OrphanSettings {
             grace: Some(Duration::ZERO),
@@ -97,7 +97,7 @@ impl Rule {
         })
     }
 
-    /// Asks for the deletion of a pair's target, whose source is gone, or `swept` with its kind.
+    /// Requests the deletion of a pair's target, whose source is `gone`, or is `swept` with its kind.
     pub(super) fn ask(
         &self,
         deletions: &mut DeletionLimit,
@@ -108,12 +108,12 @@ impl Rule {
             return Ok(());
         }
         let pair = self.pair(name);
-        // Of one token a restart leaves one.
+        // After a restart, a limit of one token still has one.
         deletions.wait(&pair, None, self.now)?;
         deletions.pass(&pair, swept, gone, self.now)
     }
 
-    /// A pair's attempt ended without a hold.
+    /// Forgets a pair's deletion, after an attempt that is not held.
     pub(super) fn forget(&self, deletions: &mut DeletionLimit, name: usize) {
         deletions.forget(&self.pair(name));
     }
@@ -122,7 +122,7 @@ impl Rule {
         Pair { kind: 0, key: ["team/0", "team/1"][name].into() }
     }
 
-    /// The records after a cluster was connected that shows itself so, unless it is refused.
+    /// The records after this cluster was connected; `None` if it is refused.
     pub(super) fn admit(&self, records: &Records, shown: Shown) -> Option<Records> {
         if self.without == Some(Safeguard::Identity) {
             return Some(*records);
@@ -208,7 +208,7 @@ fn cached<T>(uid: u8, value: T) -> Cached<T> {
     Cached { uid: object(uid), version: 1, large: false, value }
 }
 
-/// Different states have different versions.
+/// A version for each state.
 fn version(object: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     object.hash(&mut hasher);
@@ -227,7 +227,7 @@ fn object(uid: u8) -> Uid {
     Uid::parse(&format!("00000000-0000-0000-0000-0000000000{uid:02x}")).unwrap()
 }
 
-/// The uid of a cluster, unless that cannot be read.
+/// The uid of a cluster; `None` if it cannot be read.
 fn cluster(uid: u8) -> Option<Uid> {
     Uid::parse(&format!("00000000-0000-0000-0001-0000000000{uid:02x}")).filter(|_| uid > 0)
 }

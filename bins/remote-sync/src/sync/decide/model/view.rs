@@ -1,8 +1,8 @@
-//! Objects of the model, and what the rule sees of them. Contents, clusters and names are small numbers.
+//! Objects of the model, and the rule's view of them. Contents, clusters and names are small numbers.
 
 use super::world::REMOTES;
 
-/// A source, as its cluster has it.
+/// A source on its cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Source {
     pub(super) uid: u8,
@@ -11,11 +11,11 @@ pub(super) struct Source {
     pub(super) finalizer: bool,
     pub(super) terminating: bool,
     pub(super) published: Option<Published>,
-    /// For the invariants alone: it is terminating because its kind or namespace is.
+    /// For the invariants only: the source terminates because its kind or namespace does.
     pub(super) swept: bool,
 }
 
-/// The annotations that say which generations belong together.
+/// The annotations that record which generations have the same content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Published {
     pub(super) remote: u8,
@@ -23,28 +23,28 @@ pub(super) struct Published {
     pub(super) uid: Option<u8>,
 }
 
-/// An object of the target's kind and name.
+/// An object with the target's kind and name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Target {
     pub(super) uid: u8,
     pub(super) content: u8,
     pub(super) generation: u8,
     pub(super) mark: Option<Mark>,
-    /// For the invariants alone: the remote whose copy it really is; without one it is somebody's own.
+    /// For the invariants only: the remote whose copy it really is; `None` for somebody else's object.
     pub(super) owner: Option<usize>,
 }
 
-/// A cluster as it shows itself: the remote that it is taken for, and a uid, or 0 if that cannot be read.
+/// The identity that a cluster shows: its remote, and its uid or 0 if that cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Shown {
     pub(super) remote: usize,
     pub(super) uid: u8,
 }
 
-/// For each remote, the uid that is recorded, if one is; 0 for an unverified cluster.
+/// The recorded uid of each remote, if any; 0 for an unverified cluster.
 pub(super) type Records = [Option<u8>; REMOTES];
 
-/// The annotation that says whose copy a target is.
+/// The annotation that identifies a target's source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Mark {
     /// The remote and the uid that it showed.
@@ -57,7 +57,7 @@ pub(super) struct Mark {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Namespace {
     pub(super) uid: u8,
-    /// The cluster that this program created it for.
+    /// The cluster for which this program created the namespace.
     pub(super) made_for: Option<Shown>,
     pub(super) terminating: bool,
 }
@@ -70,6 +70,6 @@ pub(super) struct View {
     pub(super) marks_sources: bool,
     pub(super) deletes_namespaces: bool,
     pub(super) name: usize,
-    /// The source's cluster.
+    /// The cluster of the source.
     pub(super) cluster: Shown,
 }

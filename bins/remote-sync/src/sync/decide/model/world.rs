@@ -1,4 +1,4 @@
-//! Two remotes, the target's cluster, and everything that people and servers do there.
+//! Two remotes and the target's cluster, and what people and servers do there.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ pub(super) const REMOTES: usize = 2;
 
 pub(super) type Steps = Vec<Step<World, Cow<'static, str>>>;
 
-/// Everything at one moment.
+/// The state of all clusters and of the process.
 #[derive(Clone, Hash)]
 pub(super) struct World {
     pub(super) remotes: [Remote; REMOTES],
@@ -22,33 +22,33 @@ pub(super) struct World {
     pub(super) namespace: Option<Namespace>,
     /// Somebody else's object is in the namespace.
     pub(super) foreign: bool,
-    /// For the invariants alone: others have had something in it, or a source went that nothing held, whose end need
-    /// not be noticed.
+    /// For the invariants only: the namespace may have held objects of others, or a source that nothing held
+    /// disappeared, which may go unnoticed.
     pub(super) used: bool,
     pub(super) process: Option<Process>,
-    /// Which clusters the remotes are known to be.
+    /// The recorded identities of the remotes.
     pub(super) records: Records,
-    /// The names of targets that the process deleted for each remote.
+    /// The targets that the process deleted for each remote, by name.
     pub(super) deleted: [[bool; NAMES]; REMOTES],
-    /// For the invariants alone: the uids of sources that went at once with their kind.
+    /// For the invariants only: uids of sources that were deleted with their kind and had no finalizer.
     pub(super) swept_away: [[Option<u8>; NAMES]; REMOTES],
     pub(super) uids: u8,
     pub(super) troubles: u8,
 }
 
-/// The cluster of some sources.
+/// A cluster of sources.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Remote {
-    /// The uid of kube-system that it shows; 0 if that cannot be read.
+    /// The uid of kube-system; 0 if it cannot be read.
     pub(super) shows: u8,
-    /// It cannot be reached.
+    /// The cluster is unreachable.
     pub(super) away: bool,
     pub(super) sources: [Option<Source>; NAMES],
     /// Its kind, or its namespace, is being deleted.
     pub(super) swept: bool,
 }
 
-/// What may happen beside the failures of requests.
+/// What may happen besides failed requests.
 #[derive(Clone, Copy)]
 pub(super) struct Events {
     /// The names that are in use.
@@ -56,27 +56,27 @@ pub(super) struct Events {
     pub(super) remotes: usize,
     /// Sources are created, edited and deleted.
     pub(super) people: bool,
-    /// Sources vanish without a deletion that anybody sees.
+    /// Sources vanish without a visible deletion.
     pub(super) vanish: bool,
     /// The kind or the namespace of the sources is deleted.
     pub(super) sweep: bool,
-    /// Sources with forged finalizers, generations and uids.
+    /// Sources with forged finalizers, generations and uids are created.
     pub(super) forge: bool,
-    /// Objects of others under the targets' names and in their namespace.
+    /// Others have objects with the targets' names and in their namespace.
     pub(super) foreign: bool,
-    /// A list lacks a source that is there.
+    /// A list lacks an existing source.
     pub(super) stale: bool,
     /// The process is killed, and requests fail.
     pub(super) crash: bool,
-    /// Remotes are away, show the uid of another, or hide theirs.
+    /// Remotes become unreachable, show another's uid, or hide theirs.
     pub(super) identities: bool,
-    /// The bookkeeping.
+    /// Bookkeeping on the source (`-track`).
     pub(super) marks_sources: bool,
     pub(super) deletes_namespaces: bool,
 }
 
 impl World {
-    /// A world in which remotes show these uids.
+    /// A world whose remotes show these uids.
     pub(super) fn new(shows: [u8; REMOTES], troubles: u8) -> Self {
         let remote = |shows| Remote { shows, away: false, sources: [None; NAMES], swept: false };
         Self {
@@ -94,7 +94,7 @@ impl World {
         }
     }
 
-    /// The same with a source that has been copied.
+    /// Adds a source and its copy.
     pub(super) fn with_copy(mut self, remote: usize, name: usize) -> Self {
         let (source_uid, uid) = (self.uid(), self.uid());
         let cluster = Shown { remote, uid: self.remotes[remote].shows };
@@ -113,14 +113,14 @@ impl World {
         self
     }
 
-    /// The same where the namespace is nobody's.
+    /// Adds a namespace that the program did not create.
     pub(super) fn with_namespace(mut self) -> Self {
         let uid = self.uid();
         self.namespace = Some(Namespace { uid, made_for: None, terminating: false });
         self
     }
 
-    /// The same with somebody's own object.
+    /// Adds somebody else's object.
     pub(super) fn with_foreign(mut self, name: usize, content: u8) -> Self {
         let uid = self.uid();
         let (mark, owner) = (None, None);
@@ -133,7 +133,7 @@ impl World {
         self.uids
     }
 
-    /// A step to a changed world.
+    /// Adds a step to a changed world.
     pub(super) fn step(
         &self,
         steps: &mut Steps,
@@ -147,7 +147,7 @@ impl World {
         }));
     }
 
-    /// The servers finish what they began.
+    /// Servers complete what they began.
     pub(super) fn server_steps(&self, steps: &mut Steps) {
         for (remote, of) in AB.iter().enumerate().filter(|(remote, _)| self.remotes[*remote].away) {
             self.step(steps, true, format!("{of} is back"), |world| {
@@ -164,7 +164,7 @@ impl World {
         }
     }
 
-    /// What people, and whoever means harm, may do.
+    /// What people, including attackers, may do.
     pub(super) fn people_steps(&self, events: &Events, steps: &mut Steps) {
         for (remote, of) in AB.iter().enumerate().take(events.remotes) {
             for name in 0..events.names {
@@ -187,7 +187,7 @@ impl World {
         }
     }
 
-    /// A cluster is lost, or shows another uid from now on: its session ends.
+    /// A cluster becomes unreachable or shows another uid: its session ends.
     fn identity_steps(&self, remote: usize, steps: &mut Steps) {
         let of = AB[remote];
         let mut trouble = |event: &str, change: &dyn Fn(&mut Remote)| {
@@ -340,7 +340,7 @@ impl World {
         self.remotes[remote].sources[name].as_mut().unwrap()
     }
 
-    /// An ordinary deletion: with a finalizer the object stays, terminating.
+    /// Deletes a source: with a finalizer, it stays and terminates.
     fn delete_source(&mut self, remote: usize, name: usize, swept: bool) {
         let source = &mut self.remotes[remote].sources[name];
         self.used |= source.is_some_and(|source| !source.finalizer);
@@ -370,12 +370,12 @@ pub(super) fn new_source(uid: u8, content: u8) -> Source {
     }
 }
 
-/// An edit.
+/// The content after an edit.
 fn other(content: u8) -> u8 {
     if content == 1 { 2 } else { 1 }
 }
 
-/// A source that claims to have been copied, and is deleted at once.
+/// A terminating source that claims to have been copied.
 fn forged(uid: u8) -> Source {
     let published = Some(Published { remote: 1, local: 1, uid: None });
     Source { finalizer: true, terminating: true, published, ..new_source(uid, 1) }

@@ -25,14 +25,14 @@ fn a_target_follows_its_own_source_only() {
         (Some(of(0xa5, PLACE, 1)), false, conflict),
         (Some(of(0xa5, PLACE, 1)), true, CONTENT),
         (Some(of(0xa5, PLACE, 9)), false, conflict),
-        // An earlier version's mark needs the very source.
+        // An earlier version's mark requires the same uid of the source.
         (Some(of(0xb1, PLACE, 1)), false, CONTENT),
         (Some(of(0xb1, 1, 1)), false, CONTENT),
         (Some(of(0xb1, PLACE, 9)), false, unproven),
         (Some(of(0xb1, 1, 9)), false, conflict),
         (Some(of(0xa5, PLACE, 9)), true, CONTENT),
         (Some(of(0xa5, 1, 9)), true, conflict),
-        // Its label changed: it was another instance's.
+        // The place is another instance's.
         (Some(of(0xa0, 1, 1)), false, CONTENT),
         (Some(of(0xa0, 1, 9)), false, conflict),
     ] {
@@ -74,7 +74,7 @@ fn nobodys_copy_is_marked_or_left_alone() {
         (2, false, true, conflict),
         (2, true, false, claim),
         (2, true, true, CONTENT),
-        // Two objects without content are not the same for that.
+        // Two objects without content do not count as equal.
         (digest::NOTHING, false, true, conflict),
     ] {
         assert_eq!(first(&world(content, policy, claims)), expected, "{content} {policy:?}");
@@ -109,8 +109,8 @@ fn a_cluster_without_identity_keeps_only_its_very_objects() {
     }
 }
 
-/// Such a mark proves nothing once the source is gone: of a cluster that could not be identified or that was
-/// rebuilt since, or of the instance that had the source before its label changed.
+/// Such a mark proves nothing once the source is gone: it is of an unidentified or since rebuilt cluster, or of another
+/// instance that had the source before.
 #[test]
 fn a_mark_is_brought_up_to_date_while_the_source_proves_it() {
     let ours = copy();

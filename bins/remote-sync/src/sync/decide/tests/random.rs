@@ -1,5 +1,5 @@
-//! Random worlds: from every state the process converges, does nothing that is forbidden, and continues after a
-//! crash as if there had been none.
+//! Random worlds: from each state, the process converges, takes no forbidden action, and continues after a crash as if
+//! none had happened.
 
 use std::collections::HashSet;
 
@@ -8,7 +8,7 @@ use fastrand::Rng;
 use super::{super::*, ObjectState, world::*};
 use crate::model::object::{CopyOf, Finalizers, TargetObject};
 
-/// Fails for an action that is forbidden after `before` in the same attempt.
+/// Fails if the action is forbidden after `before` in the same attempt.
 pub(super) fn allowed(world: &World, attempt: &Attempt, action: SyncAction, before: &[SyncAction]) {
     let (observed, rules) = (&world.observed, &world.rules);
     let fail = |why: &str| panic!("{action:?} after {before:?}: {why}\n{world:?}");

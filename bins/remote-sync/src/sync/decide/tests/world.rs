@@ -84,8 +84,8 @@ pub(super) fn target(state: ObjectState) -> Cached<TargetObject> {
     known(2, TargetObject { state, copy_of: None })
 }
 
-/// The source's cluster, which marks name 0xa0, or 0xb0 while it is unverified; 0xa5 if it replaced that one, as a person
-/// said; 0xb1 in earlier versions.
+/// The source's cluster. Its marks are 0xa0, or 0xb0 while it is unverified; 0xa5 of a cluster that it replaced, if
+/// `accepted`; 0xb1 of earlier versions.
 pub(super) fn cluster(verified: bool, accepted: bool) -> Arc<ClusterIdentity> {
     let record = ClusterRecord { uid: verified.then(hub), former: Vec::new() };
     let current = if verified { 0xa0 } else { 0xb0 };
@@ -146,7 +146,7 @@ impl World {
         &mut self.observed.target.as_mut().unwrap().value
     }
 
-    /// One attempt: its actions, at most `most` of them, and the pair's status.
+    /// Runs one attempt; returns its actions, at most `most`, and the pair's status.
     pub(super) fn attempt(&mut self, most: usize) -> (Vec<SyncAction>, Option<Option<Reason>>) {
         let (mut attempt, mut steps) = (Attempt::default(), Vec::new());
         while steps.len() < most {
@@ -165,7 +165,7 @@ impl World {
         (steps, None)
     }
 
-    /// Attempts until nothing changes any more, with the servers' actions in between.
+    /// Runs attempts until nothing changes, with the servers' actions in between.
     pub(super) fn run(&mut self) -> Vec<Vec<SyncAction>> {
         let mut passes = Vec::new();
         loop {
@@ -182,7 +182,7 @@ impl World {
         }
     }
 
-    /// Returns whether nothing has changed since, neither on a cluster nor in memory.
+    /// Returns whether nothing has changed since `before`, neither on a cluster nor in memory.
     fn is_as(&self, before: &Self) -> bool {
         let all = |world: &Self| {
             let unlisted = (world.unlisted.is_some(), world.unlisted_target.is_some());
