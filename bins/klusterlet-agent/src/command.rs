@@ -1,29 +1,26 @@
-//! Command lines: upstream's, by the file names in the image, and this program's own.
+//! Command lines: upstream's, recognized by the file names in the image, and this program's own.
 
 use std::ffi::OsString;
 
 use csr_bootstrapper::Command;
 
-/// Upstream's programs that this one stands in for: the operator runs `/work agent` in modes Default and Hosted.
+/// Upstream's work agent: the operator runs `/work agent` in modes Default and Hosted.
 const WORK: &str = "work";
-/// In modes Singleton and SingletonHosted (ocm `klusterlet-agent-deployment.yaml`).
+/// Upstream's agent in modes Singleton and SingletonHosted (ocm `klusterlet-agent-deployment.yaml`).
 const OPERATOR: &str = "registration-operator";
 
-/// The flag of the work agent that names a kubeconfig which another program keeps.
+/// The work agent's flag for the hub's kubeconfig, which another program maintains.
 const SOURCE: &str = "workload-source-config";
 
-/// What this process does.
+/// The duties of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Duties {
-    /// Registration, and works with the credential that it obtains.
+    /// Registration, and ManifestWorks with the credential that it obtains.
     Both,
     Work,
 }
 
-/// The duties that a command line is for, and its flags.
-///
-/// # Errors
-/// One sentence about a command that is not here, in the second place.
+/// Returns the duties of a command line, and its flags or one sentence about an unsupported command.
 pub(crate) fn command(
     words: impl IntoIterator<Item = OsString>,
 ) -> (Duties, Result<Vec<OsString>, String>) {

@@ -1,5 +1,5 @@
-//! Open Cluster Management's klusterlet agent in one small process: registration, which is csr-bootstrapper's, and
-//! ManifestWorks, or these alone.
+//! Klusterlet agent of Open Cluster Management in one small process: ManifestWorks, with or without registration, which
+//! csr-bootstrapper implements.
 
 mod command;
 mod report;

@@ -1,5 +1,5 @@
-//! Report for the diagnostics endpoint: liveness, readiness and metrics of the work duty, which is part of
-//! csr-bootstrapper's report where the process registers the cluster too.
+//! Liveness, readiness and metrics of the work duty, for the diagnostics endpoint. With registration, they are part of
+//! csr-bootstrapper's report.
 
 use std::{collections::BTreeMap, sync::Arc, time::SystemTime};
 
@@ -36,7 +36,7 @@ const DRIFT: Family = Family::counter(
 );
 const EVICTED: Family = Family::counter("sidecar_evictions_total", "AppliedManifestWorks evicted.");
 
-/// The report of the work duty alone.
+/// The report of a process with the work duty alone.
 pub(crate) struct Reporter {
     pub(crate) duty: Arc<WorkDuty>,
     pub(crate) leadership: Arc<Leadership>,
@@ -51,7 +51,7 @@ impl Report for Reporter {
     }
 
     fn ready(&self) -> Result<(), String> {
-        // A standby replica is as ready as it can be.
+        // A standby replica is ready.
         if self.leadership.follows() { Ok(()) } else { self.duty.ready() }
     }
 
@@ -127,7 +127,7 @@ impl Duty for WorkDuty {
     }
 }
 
-/// How many have these statuses of Applied and Available.
+/// Counts by the statuses of Applied and Available.
 type Counts = BTreeMap<(String, String), usize>;
 
 fn works(duty: &WorkDuty) -> Counts {

@@ -1,5 +1,5 @@
-//! Threads of the program: registration with the work duty in the same process, or this duty alone with an election and
-//! an endpoint of its own.
+//! Threads of the program: registration and the work duty in one process, or the work duty alone with its own election
+//! and endpoint.
 
 use std::{
     sync::Arc,
@@ -21,15 +21,15 @@ use crate::{
     work::{self, duty::WorkDuty},
 };
 
-/// The Lease of the agent of both duties (ocm `pkg/singleton/spoke`).
+/// The Lease of a process with both duties (ocm `pkg/singleton/spoke`).
 const LOCK: &str = "klusterlet-agent-lock";
-/// That of the work agent (ocm `pkg/work/spoke/options.go`).
+/// The Lease of the work duty alone (ocm `pkg/work/spoke/options.go`).
 const WORK_LOCK: &str = "work-agent-lock";
 
-/// Works until `stop` is raised.
+/// Runs until `stop` is raised.
 ///
 /// # Errors
-/// Refusals at the start (a kubeconfig that cannot be used, a port that cannot be served), and the loss of the lead.
+/// Failures at the start (an invalid kubeconfig, an unusable port), and the loss of the lead.
 pub(crate) fn run(settings: &Settings, flags: &Flags, stop: &Stop) -> Result<End> {
     match settings {
         Settings::Both { registration, work } => {
@@ -52,7 +52,7 @@ fn run_alone(settings: &AloneSettings, flags: &Flags, stop: &Stop) -> Result<End
     leadership::run(election, flags, stop, |leadership| lead(settings, &duty, leadership, flags))
 }
 
-/// Works as soon as this replica leads, until the end of the process.
+/// Serves the endpoint, and runs the work duty once this replica leads.
 fn lead(
     settings: &AloneSettings,
     duty: &Arc<WorkDuty>,

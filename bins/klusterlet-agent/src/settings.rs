@@ -1,5 +1,5 @@
-//! Command line of both duties, and of the work duty alone: the flags and defaults of upstream's agents, and this
-//! program's own. Those of registration are csr-bootstrapper's.
+//! Settings from the command line, for both duties or the work duty alone: the flags and defaults of upstream's agents,
+//! and this program's own. csr-bootstrapper defines the flags of registration.
 
 use std::{
     path::{Path, PathBuf},
@@ -21,7 +21,7 @@ use crate::{
     work::{eviction::Evict, feedback::RawLimit},
 };
 
-/// All settings of the process, complete and valid.
+/// All settings of the process, validated.
 #[derive(Clone, Debug)]
 pub(crate) enum Settings {
     Both { registration: Box<csr_bootstrapper::Settings>, work: WorkSettings },
@@ -32,7 +32,7 @@ pub(crate) enum Settings {
 #[derive(Clone, Debug)]
 pub(crate) struct WorkSettings {
     pub(crate) hub_kubeconfig: PathBuf,
-    /// Kubeconfig of the managed cluster, if it is not the local one.
+    /// Kubeconfig of the managed cluster; `None` for the pod's own cluster.
     pub(crate) spoke_kubeconfig: Option<PathBuf>,
     pub(crate) evict: Evict,
     pub(crate) grace_period: Duration,
@@ -40,22 +40,22 @@ pub(crate) struct WorkSettings {
     pub(crate) raw_limit: RawLimit,
 }
 
-/// Settings of a process that has this duty alone.
+/// Settings of a process with the work duty alone.
 #[derive(Clone, Debug)]
 pub(crate) struct AloneSettings {
     pub(crate) work: WorkSettings,
     pub(crate) namespace: String,
     pub(crate) cluster: String,
-    /// `None`: the hash of the hub's URL.
+    /// `None` stands for the hash of the hub's URL.
     pub(crate) agent_id: Option<String>,
     pub(crate) https: Option<HttpsSettings>,
     pub(crate) election: Option<ElectionTiming>,
 }
 
-/// Rows of csr-bootstrapper that are not here: a process that ends once there is a credential applies no works.
+/// csr-bootstrapper's flags that this program omits: with `-once`, it would end before it applies works.
 const LEFT_OUT: [&str; 2] = ["once", "wait-timeout"];
 
-/// Flags that the work agent has too.
+/// Flags of registration that the work agent has, too.
 const SHARED: [&str; 20] = [
     "agent-id",
     "cluster-name",
@@ -82,12 +82,12 @@ const SHARED: [&str; 20] = [
 const FROM_KUBE: &str = "works come from the hub's API server.";
 const OF_REGISTRATION: &str = "the hub's kubeconfig is that of -workload-source-config.";
 
-/// The gate of values that are lists or maps.
+/// The feature gate for feedback values that are lists or maps.
 const RAW_FEEDBACK: &str = "RawFeedbackJsonString";
 const WORK_FEATURES: &str = "Features Name=true|false,...: RawFeedbackJsonString (default false).";
 const FEATURES: &str = "Features Name=true|false,...: AddonManagement and ClusterClaim (default true), ClusterProperty, MultipleHubs and RawFeedbackJsonString (default false).";
 
-/// The flag table of a command line for these duties.
+/// Returns the flag table for these duties.
 pub(crate) fn table(duties: Duties) -> Vec<Flag> {
     let common = common("8388");
     let mut registration: Vec<Flag> = agent_flags();
@@ -141,10 +141,10 @@ fn own() -> Vec<Flag> {
 }
 
 impl Settings {
-    /// Checks flags and environment together.
+    /// Validates flags and environment.
     ///
     /// # Errors
-    /// One sentence about the flag.
+    /// One sentence about the invalid setting.
     pub(crate) fn new(flags: &Flags, duties: Duties) -> Result<Self, String> {
         match duties {
             Duties::Both => {
@@ -197,10 +197,10 @@ impl AloneSettings {
     }
 }
 
-/// By the CRD: a longer value would keep the whole status from the hub.
+/// The CRD's limit, in bytes: the hub would refuse a whole status with a longer value.
 const MAX_JSON_RAW_LENGTH: u32 = 1024;
 
-/// The longest raw value, if there are any. Registration checks the other gates.
+/// Returns the length limit of raw values; `None` if their gate is off. Registration checks the other gates.
 fn raw_limit(flags: &Flags) -> Result<RawLimit, String> {
     let limit = flags.number_in("max-json-raw-length", 0..=MAX_JSON_RAW_LENGTH)?;
     let gates = flags.list("feature-gates").into_iter().filter_map(|gate| gate.split_once('='));
@@ -209,7 +209,7 @@ fn raw_limit(flags: &Flags) -> Result<RawLimit, String> {
     Ok(usize::try_from(limit).ok().filter(|_| is_on))
 }
 
-/// The kubeconfig among the files that registration writes.
+/// Returns the path of the kubeconfig that registration writes.
 fn written_kubeconfig(flags: &Flags) -> Result<PathBuf, String> {
     let written = PathBuf::from(flags.required("hub-kubeconfig-dir")?).join("kubeconfig");
     let source = flags.text("workload-source-config");
@@ -281,7 +281,7 @@ mod tests {
         assert_eq!(settings.work.raw_limit, None);
     }
 
-    /// Those of mode SingletonHosted, with all that a Klusterlet may set (ocm `klusterlet-agent-deployment.yaml`).
+    /// The same in mode SingletonHosted, with all that a Klusterlet may set (ocm `klusterlet-agent-deployment.yaml`).
     #[test]
     fn command_line_of_the_operators_singleton_is_understood() {
         let settings = both(
@@ -341,7 +341,7 @@ mod tests {
         }
     }
 
-    /// The others are csr-bootstrapper's, whose reference shows them.
+    /// csr-bootstrapper's reference shows the other flags.
     #[test]
     fn reference_shows_the_flags_of_works_as_they_are() {
         let help = help("klusterlet-agent", &own());

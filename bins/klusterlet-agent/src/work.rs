@@ -1,4 +1,4 @@
-//! The work duty: applies the hub's ManifestWorks on this cluster.
+//! The work duty: applies the hub's ManifestWorks to this cluster.
 
 mod applied_manifest_work;
 mod apply;
@@ -54,14 +54,14 @@ use self::{
     record::WorkAgent,
 };
 
-/// Works or records in a page of a list.
+/// The page size of lists of works and records.
 const PAGE: u32 = 50;
-/// How often to retry a kubeconfig that is missing at the start.
+/// The interval of retries while the hub's kubeconfig is missing or invalid at the start.
 const KUBECONFIG_INTERVAL: Duration = Duration::from_secs(5);
-/// Memory limit for an object of the hub, in bytes: a work holds 500 KiB of manifests, by the hub's webhook.
+/// Memory limit for an object of the hub, in bytes. The hub's webhook limits a work's manifests to 500 KiB.
 const MAX_WORK: usize = 8 << 20;
 
-/// Applies the cluster's works until the end of the process; `requests` counts those to the hub.
+/// Applies the cluster's works until the end of the process; `requests` counts the requests to the hub.
 pub(crate) fn run(
     duty: Arc<WorkDuty>,
     cluster: &str,
@@ -79,7 +79,7 @@ pub(crate) fn run(
     }
 }
 
-/// The client for the hub and the agent's names, once there is a kubeconfig; `None` at the end of the process.
+/// Waits for a valid kubeconfig. Returns the hub's client and the agent's names, or `None` at the end of the process.
 fn wait_for_hub(
     duty: &WorkDuty,
     connect: impl Fn() -> Result<(Client, WorkAgent)>,
@@ -130,7 +130,7 @@ fn connect(
 ) -> Result<(Client, WorkAgent)> {
     let file = duty.settings.hub_kubeconfig.clone();
     let (hub, config) = kubeconfig::hub_from_file(&file)?;
-    // Hashes the URL as written: a trailing slash counts (ocm `helpers.go:339-343`).
+    // Hashes the URL as written, with any trailing slash (ocm `helpers.go:339-343`).
     let hub_hash = sha256(hub.server.as_bytes());
     let agent_id = agent_id.unwrap_or(&hub_hash).to_owned();
     let reload = Reload::FromFiles(Box::new(move || Ok(kubeconfig::from_file(&file)?)));

@@ -1,4 +1,4 @@
-//! AppliedManifestWork (`work.open-cluster-management.io/v1`): the record of what a work has on this cluster.
+//! AppliedManifestWork (`work.open-cluster-management.io/v1`): the record of a work's objects on this cluster.
 
 use apiclient::{
     api::{ObjectMeta, null_as_default},
@@ -41,9 +41,9 @@ pub(crate) struct AppliedManifestWorkStatus {
     pub(crate) eviction_start_time: Option<String>,
 }
 
-/// An applied object. Without a uid it is an intent: the agent was about to write it.
+/// An applied object. Without a uid, it is an intent: the agent was about to write the object.
 ///
-/// The order of the fields is the order of the list (ocm `appliedmanifestwork_reconciler.go:107-120`).
+/// Lists are sorted by the fields in this order (ocm `appliedmanifestwork_reconciler.go:107-120`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct AppliedManifestResourceMeta {
@@ -74,12 +74,12 @@ impl AppliedManifestResourceMeta {
 impl AppliedManifestWork {
     /// Drops metadata that the agent does not read.
     pub(crate) fn kept(mut self) -> Self {
-        // managedFields and annotations would weigh more than the rest.
+        // managedFields and annotations would take more memory than the rest.
         self.metadata.other.clear();
         self
     }
 
-    /// About the bytes that a kept record takes.
+    /// Returns the approximate memory of a kept record, in bytes.
     pub(crate) fn length(&self) -> usize {
         self.status.applied_resources.iter().map(AppliedManifestResourceMeta::length).sum()
     }

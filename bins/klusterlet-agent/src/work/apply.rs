@@ -1,4 +1,4 @@
-//! One manifest is applied to the managed cluster.
+//! Applies one manifest to the managed cluster.
 
 use apiclient::{
     api::ObjectMeta,
@@ -21,27 +21,27 @@ use super::{
     server_side_apply::Required,
 };
 
-/// Kinds of the core group of which strategy Update changes only labels and annotations, as the Go agent (library-go
-/// `core.go`): the server and controllers add to the rest.
+/// Kinds of the core group for which strategy Update changes only labels and annotations, as in the Go agent
+/// (library-go `core.go`): the server and controllers add to the rest.
 const ONCE_CREATED: [&str; 3] = ["Namespace", "Pod", "ServiceAccount"];
-/// Attempts while others write the same object.
+/// Maximum number of attempts while others write the same object.
 const MAX_ATTEMPTS: usize = 4;
-/// Memory for a manifest and for the object that it becomes, in bytes: there are three copies of the latter, and the
-/// pod has 32 MiB.
+/// Memory limits for a manifest and for its object, in bytes: memory holds three copies of the object, and the pod has
+/// 32 MiB.
 const MAX_MANIFEST: usize = 3 << 20;
 pub(crate) const MAX_OBJECT: usize = 6 << 20;
 
 /// Why a manifest is not applied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ApplyError {
-    /// Another field manager owns a field, in the server's words.
+    /// Another field manager owns a field; the text is the server's.
     Conflict(String),
     IgnoreFields(String),
     Failed(String),
 }
 
 impl ApplyError {
-    /// The reason and the message of condition Applied.
+    /// Returns reason and message of condition Applied.
     pub(crate) fn condition(&self) -> (&'static str, String) {
         match self {
             Self::Conflict(why) => ("ApplyConflict", format!("Failed to apply manifest: {why}")),
@@ -167,12 +167,12 @@ fn apply_once(
     if let Some(updated) = update(io, options.side, target, &live, &wanted)? {
         live = updated;
     }
-    // The server may drop all of a change, such as empty lists.
+    // The server may drop a whole change, such as empty lists.
     let is_written = known.is_none_or(|known| known != version(&live));
     Ok((live, is_written))
 }
 
-/// The live object as strategy Update wants it.
+/// Returns the live object with the changes of strategy Update.
 fn merged(target: &Target<'_>, manifest: &Value, live: &Value, intent: Intent) -> Value {
     let mut merged = merge(manifest, live, intent);
     if target.resource.group.is_empty() && ONCE_CREATED.contains(&&*target.resource.kind) {
@@ -183,7 +183,7 @@ fn merged(target: &Target<'_>, manifest: &Value, live: &Value, intent: Intent) -
     merged
 }
 
-/// Creates an object. RBAC knows its name only in a patch: an executor with `resourceNames` creates it by one.
+/// Creates an object. RBAC sees the name only in a patch: an executor restricted to `resourceNames` creates by patch.
 fn create(
     io: &mut dyn WorkIo,
     target: &Target<'_>,
@@ -199,8 +199,8 @@ fn create(
     }
 }
 
-/// Makes `wanted` of this very version of `live`; returns the object, if they differ. The klusterlet operator lets its
-/// agent update a CustomResourceDefinition, but not patch it.
+/// Changes this version of `live` to `wanted`; returns the written object, if they differ. The klusterlet operator lets
+/// its agent update a CustomResourceDefinition, but not patch it.
 pub(crate) fn update(
     io: &mut dyn WorkIo,
     side: Side<'_>,
@@ -217,7 +217,7 @@ pub(crate) fn update(
     .map(Some)
 }
 
-/// The patch for this very version of `live`.
+/// Adds uid and resourceVersion of `live` to a patch, as preconditions.
 fn guarded(mut patch: Value, live: &Value) -> Value {
     for field in ["uid", "resourceVersion"] {
         patch["metadata"][field] = live["metadata"][field].clone();
@@ -242,8 +242,8 @@ fn new_object(manifest: &Value, options: &ApplyOptions<'_>) -> Value {
     with_owners(object, None, options)
 }
 
-/// The object with its owner from the start: an object without one might be left behind. A server-side apply also names
-/// other works that own `live`: the field manager may be theirs, too, and its apply removes what it does not name.
+/// Sets the owner in the first write: an object without an owner might be left behind. A server-side apply also names
+/// other works that own `live`: they may share the field manager, and an apply removes owners that it omits.
 fn with_owners(mut object: Value, live: Option<&Value>, options: &ApplyOptions<'_>) -> Value {
     let live = live.unwrap_or(&Value::Null);
     let mut references = with_owner(live, options.owner, options.owned);

@@ -1,6 +1,6 @@
 //! Apply order of manifests, by kind alone (ocm `manifestwork_reconciler.go:50-97`).
 
-/// The rank of a kind that is not listed: after all that are.
+/// The rank of an unlisted kind, after all listed ones.
 const OTHER: usize = 1000;
 
 const RANKS: [&[&str]; 7] = [
@@ -36,7 +36,7 @@ const RANKS: [&[&str]; 7] = [
     ],
 ];
 
-/// The rank of a kind: a stable sort by it puts first what others need.
+/// Returns the rank of a kind: a stable sort by rank puts dependencies first.
 pub(crate) fn rank(kind: &str) -> usize {
     RANKS.iter().position(|kinds| kinds.contains(&kind)).unwrap_or(OTHER)
 }

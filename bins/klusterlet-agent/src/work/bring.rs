@@ -1,4 +1,4 @@
-//! The manifests of a work are applied, and what it no longer names is taken away.
+//! Applies the manifests of a work, and prunes objects that it no longer names.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -28,20 +28,20 @@ use super::{
     watches::Followed,
 };
 
-/// Digests of the manifests of a work as they were last applied.
+/// Digests of a work's manifests as last applied, by object.
 pub(crate) type Digests = BTreeMap<ResourceIdentifier, u64>;
 
-/// What a pass over a work leaves for the next one.
+/// What a pass over a work keeps for the next one.
 #[derive(Default)]
 pub(crate) struct WorkMemory {
     pub(crate) digests: Digests,
-    /// Digest of the status that the hub has.
+    /// Digest of the status on the hub.
     pub(crate) status: u64,
     /// Passes in a row that undid what others had changed: these may undo it again.
     pub(crate) drifts: u32,
 }
 
-/// Applies all manifests, prunes what none of them names any more, and reports.
+/// Applies all manifests, prunes objects that none of them names, and reports.
 pub(crate) fn bring(
     io: &mut dyn WorkIo,
     agent: &WorkAgent,
@@ -87,10 +87,10 @@ pub(crate) fn bring(
     Ok(if is_pending { Progress::Pending } else { Progress::Done })
 }
 
-/// What is left of an attempt once its object, which may be large, has been reported.
+/// Outcome of an attempt, without its object, which may be large.
 struct Outcome {
     uid: Option<String>,
-    /// It is tried again.
+    /// Whether a retry is needed.
     is_pending: bool,
     condition: ManifestCondition,
 }
@@ -112,7 +112,7 @@ impl Outcome {
     }
 }
 
-/// Reports what the objects of a complete work are like, and applies none.
+/// Reports the state of a complete work's objects, and applies none.
 pub(crate) fn observe(
     io: &mut dyn WorkIo,
     agent: &WorkAgent,
@@ -181,24 +181,24 @@ fn apply_manifest(
             ApplyAttempt { applied: Some(Ok(())), object, drifted }
         }
         Err(error) => {
-            // The write may have landed all the same: the manifest before it is an edit, too.
+            // The write may have succeeded: then a revert to the previous manifest is an edit, too.
             if !is_same {
                 digests.remove(&object);
             }
-            // As upstream's condition Available, which no executor limits.
+            // As the agent itself: upstream's condition Available does not depend on the executor, either.
             let object = look(io, &Ok(Side::Managed), manifest);
             ApplyAttempt { applied: Some(Err(error)), object, drifted: false }
         }
     }
 }
 
-/// The rights with which the objects of a work are read and written, or why there are none.
+/// Returns the side on which a work's objects are read and written, or why its executor is invalid.
 fn side(work: &ManifestWork) -> std::result::Result<Side<'_>, String> {
     let account = work.spec.executor.as_ref().map(ManifestWorkExecutor::account).transpose()?;
     Ok(account.map_or(Side::Managed, Side::ManagedAs))
 }
 
-/// An object that is not applied now, or why it is not there.
+/// Reads an object without applying it; the error says why there is none.
 fn look(
     io: &mut dyn WorkIo,
     side: &std::result::Result<Side<'_>, String>,
@@ -224,7 +224,7 @@ fn uid_of(live: &Value) -> Option<String> {
     live["metadata"]["uid"].as_str().map(str::to_owned)
 }
 
-/// The entry of a manifest in the record; `None` if its kind is not known.
+/// Returns the entry of a manifest in the record; `None` if its kind is unknown.
 fn intended(manifest: &Manifest) -> Option<AppliedManifestResourceMeta> {
     let kind = manifest.kind.as_ref().ok()?;
     let ResourceIdentifier { group, resource, namespace, name } = manifest.identifier();
@@ -239,8 +239,8 @@ fn intended(manifest: &Manifest) -> Option<AppliedManifestResourceMeta> {
     })
 }
 
-/// Takes away what no manifest names. Of a manifest whose kind is not known, every object of that group and name may
-/// be it.
+/// Prunes objects that no manifest names; returns the entries that are left. If a manifest's kind is unknown, objects
+/// of its group and name stay: any may be its own.
 fn prune_unwanted(
     io: &mut dyn WorkIo,
     work: &ManifestWork,
@@ -264,7 +264,7 @@ fn prune_unwanted(
     left
 }
 
-/// The objects of a work, as far as their kinds are served.
+/// Returns the objects of a work whose kinds are served.
 pub(crate) fn objects(io: &mut dyn WorkIo, work: &ManifestWork) -> Vec<Followed> {
     let manifests = work.spec.workload.manifests.iter();
     let read = manifests.map(|text| Manifest::read(io, 0, text));

@@ -1,4 +1,4 @@
-//! The real clients: the hub's, and the managed cluster's as field manager `work-agent`.
+//! Real clients of the hub, and of the managed cluster as field manager `work-agent`.
 
 use std::{
     collections::BTreeMap,
@@ -25,22 +25,22 @@ use super::{
     report::work_target,
 };
 
-/// A group that lacks a kind is read again after this: a CRD may have come.
+/// The interval of rediscovery of a version that lacks a kind: its CRD may have been created.
 const REDISCOVERY_INTERVAL: Duration = Duration::from_secs(1);
-/// A request that fails after so long hangs, as in a webhook; a connection that breaks does so sooner.
+/// A request that fails after this time counts as hanging, as in a webhook; a broken connection fails sooner.
 const HANG_TIMEOUT: Duration = Duration::from_secs(2);
-/// What hangs is tried again after this.
+/// The interval of retries of requests that hang.
 const HANG_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Both clients, with what discovery has found.
+/// Both clients, with the results of discovery.
 pub(crate) struct Clients {
     pub(crate) hub: Client,
     pub(crate) managed: Client,
-    /// Counts.
+    /// Receives counts, and the states of written objects.
     duty: Arc<WorkDuty>,
-    /// By group and version, with the time of the read.
+    /// Results of discovery by `apiVersion`, with the time of the read.
     discovered: BTreeMap<String, (Instant, Result<Vec<ApiResource>>)>,
-    /// Sorts of requests of which one hung, with its end.
+    /// Sorts of requests that hang, with the end of the last request.
     hanging: BTreeMap<String, Instant>,
 }
 
@@ -50,7 +50,7 @@ impl Clients {
         Self { hub, managed, duty, discovered: BTreeMap::new(), hanging: BTreeMap::new() }
     }
 
-    /// The client for a request. Each takes its time-out at most, and a loop that sends one is not stuck.
+    /// Returns the client for a request, and notes that the loop is not stuck: each request ends with its time-out.
     pub(super) fn client(&self, side: Side<'_>) -> Client {
         self.duty.change(|status| status.beat = Some(Instant::now()));
         match side {
@@ -60,7 +60,7 @@ impl Clients {
         }
     }
 
-    /// Writes an object, and notes it, so that the write's echo is not taken for a change.
+    /// Writes an object, and records its state, so that the event of the write is not taken for a change.
     fn write(
         &mut self,
         side: Side<'_>,
@@ -74,8 +74,8 @@ impl Clients {
         Ok(object)
     }
 
-    /// Sends a request, unless another of its sort has hung lately, as in a webhook, in an aggregated API, or on a silent
-    /// hub: all works would wait for each.
+    /// Sends a request, unless one of its sort recently hung, as in a webhook, in an aggregated API or on a silent hub:
+    /// all works would wait for each.
     pub(super) fn unless_hanging<T>(
         &mut self,
         side: Side<'_>,
@@ -92,7 +92,7 @@ impl Clients {
         }
         let started = Instant::now();
         let sent = send(&client);
-        // A server that waits for a webhook answers 500 in the end.
+        // A server finally answers 500 if its webhook does not answer.
         if matches!(sent, Err(Error::Unreachable(_) | Error::Unavailable { .. }))
             && started.elapsed() >= HANG_TIMEOUT
         {
@@ -101,7 +101,7 @@ impl Clients {
         sent
     }
 
-    /// The first kind of a version that fits, after another read if none does.
+    /// Returns the first kind of a version that fits; reads the version again if none does.
     fn find(
         &mut self,
         api_version: &str,
@@ -118,7 +118,7 @@ impl Clients {
             read_version(client, api_version)
         });
         let kind = kinds.as_deref().map(found).map_err(Clone::clone);
-        // Manifests may name any number of versions that nobody serves.
+        // Manifests may name any number of unserved versions.
         self.discovered.retain(|_, (read, kinds)| {
             read.elapsed() < REDISCOVERY_INTERVAL || kinds.as_ref().is_ok_and(|k| !k.is_empty())
         });
@@ -153,7 +153,7 @@ impl WorkIo for Clients {
     fn get(&mut self, side: Side<'_>, target: &Target<'_>) -> Result<Value> {
         let result = self.unless_hanging(side, "reads", &kind(target), |client| client.get(target));
         if side != Side::Hub && matches!(result, Err(Error::NotServed(_))) {
-            // Its definition may be gone.
+            // Its CRD may be gone.
             self.discovered.remove(&target.resource.api_version());
         }
         result
@@ -230,7 +230,7 @@ fn kind(target: &Target<'_>) -> String {
     group_resource(&target.resource.group, &target.resource.plural)
 }
 
-/// The versions of a group that the server lists, as `apiVersion`.
+/// Returns the served versions of a group, each as `apiVersion`.
 fn versions(client: &Client, group: &str) -> Result<Vec<String>> {
     if group.is_empty() {
         return Ok(vec!["v1".to_owned()]);
@@ -245,7 +245,7 @@ fn versions(client: &Client, group: &str) -> Result<Vec<String>> {
     Ok(versions.map(|version| format!("{group}/{version}")).collect())
 }
 
-/// Whether discovery succeeds without a resource.
+/// Returns whether discovery succeeds and lacks a resource.
 pub(super) fn lacks_resource(client: &Client, resource: &Resource) -> Result<bool> {
     let version = resource.api_version();
     if !versions(client, &resource.group)?.contains(&version) {
@@ -255,7 +255,7 @@ pub(super) fn lacks_resource(client: &Client, resource: &Resource) -> Result<boo
     Ok(kinds.iter().all(|served| served.resource.plural != resource.plural))
 }
 
-/// Whether the list of all groups lacks one: a 404 alone may come from a gateway.
+/// Returns whether the list of all groups lacks this group: a 404 alone may come from a gateway.
 fn lacks_group(client: &Client, group: &str) -> Result<bool> {
     let document = discovery::document(client, "/apis", "APIGroupList")?;
     match document["groups"].as_array() {
@@ -264,7 +264,7 @@ fn lacks_group(client: &Client, group: &str) -> Result<bool> {
     }
 }
 
-/// The kinds of a version.
+/// Reads the kinds of a version; an invalid version has none.
 fn read_version(client: &Client, api_version: &str) -> Result<Vec<ApiResource>> {
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
     if !valid_label(version) || !(group.is_empty() || valid_name(group)) {

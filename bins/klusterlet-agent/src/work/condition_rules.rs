@@ -1,5 +1,5 @@
-//! Condition rules: conditions of a manifest that follow from its object, and of a work from its manifests (ocm
-//! `pkg/work/spoke/conditions`).
+//! Condition rules: they derive a manifest's conditions from its object, and a work's conditions from its manifests
+//! (ocm `pkg/work/spoke/conditions`).
 
 use apiclient::resource::valid_name;
 use serde_json::Value;
@@ -9,10 +9,10 @@ use super::{
     objects::{ConditionRule, ManifestCondition, ManifestResourceMeta, WorkCondition},
 };
 
-/// Reasons of conditions from rules begin with it.
+/// The prefix of reasons of conditions from rules.
 const REASON_PREFIX: &str = "ConditionRule";
 const PROGRESSING: &str = "Progressing";
-/// Characters of a condition's type, after its prefix.
+/// Maximum length of a condition's type, after its prefix.
 const MAX_WORD_LENGTH: usize = 63;
 
 /// Sets the conditions of a manifest from its rules, and drops conditions of earlier generations.
@@ -32,8 +32,8 @@ pub(crate) fn set_manifest(
     remove_old(conditions, generation);
 }
 
-/// Whether rules may set it: the agent sets some itself, and the hub refuses a whole status with an odd one
-/// (metav1.Condition).
+/// Returns whether rules may set this condition: the agent sets some itself, and the hub refuses a whole status with an
+/// invalid type (metav1.Condition).
 fn is_condition_type(name: &str) -> bool {
     let (prefix, word) = name.split_once('/').unwrap_or(("a", name));
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
@@ -45,7 +45,7 @@ fn is_condition_type(name: &str) -> bool {
         && ![APPLIED, AVAILABLE, FEEDBACK].contains(&name)
 }
 
-/// Status, reason and message of a rule; `None` for a condition that is not known of this kind.
+/// Returns status, reason and message of a rule; `None` if this kind has no such well-known condition.
 fn evaluate(
     rule: &ConditionRule,
     meta: &ManifestResourceMeta,
@@ -94,7 +94,7 @@ pub(crate) fn set_work(
         let of_kind: Vec<&WorkCondition> =
             of_manifests().filter(|c| c.kind == kind && is_from_rule(c)).collect();
         let any = |status: &str| of_kind.iter().any(|condition| condition.status == status);
-        // A work progresses while any part does; all else is as its worst part.
+        // A work progresses while any part does; any other condition is that of the worst part.
         let order = if kind == PROGRESSING {
             ["True", "Unknown", "False"]
         } else {
@@ -115,14 +115,14 @@ fn is_from_rule(condition: &WorkCondition) -> bool {
     condition.reason.starts_with(REASON_PREFIX)
 }
 
-/// Removes the conditions of a manifest that no rule names any more, also of an object that cannot be read.
+/// Removes a manifest's conditions that no rule names any more, even if its object cannot be read.
 pub(crate) fn retain(conditions: &mut Vec<WorkCondition>, rules: &[ConditionRule]) {
     conditions.retain(|condition| {
         !is_from_rule(condition) || rules.iter().any(|rule| rule.condition == condition.kind)
     });
 }
 
-/// A rule that went changed the generation, which its condition has not seen.
+/// Removes conditions of removed rules: the removal changed the generation, but not the one that they observed.
 fn remove_old(conditions: &mut Vec<WorkCondition>, generation: i64) {
     conditions.retain(|condition| {
         !is_from_rule(condition) || condition.observed_generation == Some(generation)

@@ -10,15 +10,15 @@ pub(crate) const APPLIED: &str = "Applied";
 pub(crate) const AVAILABLE: &str = "Available";
 pub(crate) const COMPLETE: &str = "Complete";
 pub(crate) const FEEDBACK: &str = "StatusFeedbackSynced";
-/// Bytes of a message: messages of all manifests go to the hub in one status.
+/// Maximum length of a message, in bytes: one status holds the messages of all manifests.
 const MAX_MESSAGE_LENGTH: usize = 1024;
 
-/// Whether an applied object is there.
+/// Whether an applied object exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Availability {
     Yes,
     No,
-    /// With upstream's reason and the cause.
+    /// Upstream's reason, and the cause.
     Unknown(&'static str, String),
 }
 
@@ -28,7 +28,7 @@ impl ManifestWork {
     }
 }
 
-/// Sets whether a manifest is available and, if it was tried, applied.
+/// Sets a manifest's conditions Available and, if there was an attempt, Applied.
 pub(crate) fn set_manifest(
     conditions: &mut Vec<WorkCondition>,
     applied: Option<&Result<(), ApplyError>>,
@@ -42,7 +42,7 @@ pub(crate) fn set_manifest(
         }
         Availability::Unknown(reason, cause) => ("Unknown", *reason, cause.clone()),
     };
-    // Readers of upstream's statuses expect it first.
+    // Readers of upstream's statuses expect Available first.
     set(conditions, new(AVAILABLE, status, reason, message, None), now);
     let (status, (reason, message)) = match applied {
         None => return,
@@ -57,7 +57,7 @@ pub(crate) fn set_manifest(
     }
 }
 
-/// Sets whether the feedback values of a manifest are read; `None` if it has no rules. A changed value moves the time.
+/// Sets a manifest's condition StatusFeedbackSynced; without rules, `feedback` is `None`. Changed values move its time.
 pub(crate) fn set_feedback(
     conditions: &mut Vec<WorkCondition>,
     feedback: Option<&Feedback>,
@@ -84,7 +84,7 @@ fn touch(conditions: &mut [WorkCondition], kind: &str, now: &str) {
     }
 }
 
-/// Sets the conditions of a work that aggregate its manifests' conditions.
+/// Sets a work's conditions Applied and Available, which aggregate its manifests' conditions.
 pub(crate) fn set_work(
     conditions: &mut Vec<WorkCondition>,
     manifests: &[ManifestCondition],
@@ -94,7 +94,7 @@ pub(crate) fn set_work(
         find_status_condition(&manifest.conditions, APPLIED)
             .is_some_and(|applied| applied.observed_generation == Some(generation))
     };
-    // Of a complete work none is applied: the condition stays as it was.
+    // In a complete work, no manifest is applied: the condition stays.
     if !manifests.is_empty() && manifests.iter().all(is_tried) {
         let mut manifests = manifests.iter();
         let applied = manifests.all(|it| is_status_condition_true(&it.conditions, APPLIED));
@@ -133,18 +133,18 @@ pub(crate) fn set_deleting(conditions: &mut Vec<WorkCondition>, (generation, now
     set(conditions, new("Deleting", "True", "WorkDeleting", message, Some(generation)), now);
 }
 
-/// Whether this generation of the manifest was applied.
+/// Returns whether the manifest was applied at this generation of its work.
 pub(crate) fn was_applied(manifest: Option<&ManifestCondition>, generation: i64) -> bool {
     let applied = manifest.and_then(|it| find_status_condition(&it.conditions, APPLIED));
     applied.is_some_and(|it| it.status == "True" && it.observed_generation == Some(generation))
 }
 
-/// Whether the manifest is complete: it is applied no more.
+/// Returns whether the manifest is complete, and no longer applied.
 pub(crate) fn is_complete(manifest: Option<&ManifestCondition>) -> bool {
     manifest.is_some_and(|manifest| is_status_condition_true(&manifest.conditions, COMPLETE))
 }
 
-/// The condition of a type (apimachinery `pkg/api/meta/conditions.go`).
+/// Returns the condition of a type (apimachinery `pkg/api/meta/conditions.go`).
 pub(crate) fn find_status_condition<'a>(
     conditions: &'a [WorkCondition],
     kind: &str,
@@ -173,8 +173,8 @@ pub(super) fn new(
     }
 }
 
-/// SetStatusCondition (apimachinery `pkg/api/meta/conditions.go`): the place stays, and the time changes with the
-/// status alone.
+/// Like SetStatusCondition (apimachinery `pkg/api/meta/conditions.go`), keeps the position, and moves the time only if
+/// the status changes.
 pub(super) fn set(conditions: &mut Vec<WorkCondition>, mut condition: WorkCondition, now: &str) {
     now.clone_into(&mut condition.last_transition_time);
     let Some(known) = conditions.iter_mut().find(|known| known.kind == condition.kind) else {

@@ -1,4 +1,4 @@
-//! Loop of the work duty: passes over the works that changed; `records` over the records without one.
+//! Loop of the work duty: passes over works that changed. `records` has the passes over records.
 
 use std::{
     collections::BTreeMap,
@@ -23,34 +23,33 @@ use super::{
     watches::Scrape,
 };
 
-/// The longest wait before a work that failed is tried again.
+/// The longest backoff of a work that failed.
 const MAX_BACKOFF: Duration = Duration::from_secs(60);
 /// The shortest time between two passes of a work because its objects changed. It doubles, up to [`MAX_BACKOFF`], with
 /// each pass that undoes another writer's change: the two must not fight at full speed.
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
-/// The same for a work's status, which another writer may change again and again.
+/// The same for changes of a work's status, which another writer may overwrite repeatedly.
 const STATUS_INTERVAL: Duration = Duration::from_secs(10);
-/// Keys of passes over records begin with this. Names of works hold no space.
+/// The prefix of keys of passes over records. Names of works contain no space.
 pub(super) const RECORD_PREFIX: &str = "record ";
 
-/// The loop.
 pub(crate) struct WorkController {
     pub(super) agent: WorkAgent,
     pub(super) clients: Clients,
     pub(super) duty: Arc<WorkDuty>,
     pub(super) hub: HubIdentity,
-    /// By work, and by record.
+    /// By name of the work, or by `RECORD_PREFIX` and name of the record.
     pub(super) passes: BTreeMap<String, Pass>,
 }
 
-/// The last pass over a work or a record without one.
+/// The last pass over a work or a record, and the next one.
 pub(super) struct Pass {
     seen: u64,
-    /// The version of the work at that time.
+    /// The work's resourceVersion at the last pass.
     version: Option<String>,
     ended: Option<Instant>,
     pub(super) due: Option<Instant>,
-    /// When its work is read because no watch follows one of its kinds.
+    /// When to poll the work, because one of its kinds cannot be watched.
     poll: Option<Instant>,
     backoff: Backoff,
     memory: WorkMemory,
@@ -68,7 +67,7 @@ impl WorkController {
             let started = Instant::now();
             self.duty.change(|status| status.beat = Some(started));
             if self.clients.hub.config().server != server {
-                // All names of records change with it.
+                // The names of all records depend on it.
                 log::warn!("the hub's URL has changed: restarting the work duty");
                 self.duty.process.raise();
                 return None;
@@ -84,20 +83,20 @@ impl WorkController {
             self.pass_records();
             self.forget_absent();
             self.poll_unwatched();
-            // What was due before has had its pass, if it can have one.
+            // Whatever was due before `started` has had its pass, if possible.
             let due = self.passes.values().flat_map(|pass| [pass.due, pass.poll]).flatten();
             let due = due.filter(|due| *due > started).min();
             Some(due.unwrap_or_else(|| Instant::now() + Stop::SLICE))
         });
     }
 
-    /// Works with kinds that cannot be watched have a pass once an interval has gone by since the last one and since
-    /// the refusal.
+    /// Schedules polls of works with kinds that cannot be watched: one interval after the last pass and after the
+    /// watch began to fail.
     fn poll_unwatched(&mut self) {
         let (watches, interval) = (&self.duty.watches, self.duty.settings.status_sync_interval);
         let is_any = !watches.refused().is_empty();
         for (work, pass) in &mut self.passes {
-            // What failed has its back-off.
+            // A work that failed has its backoff.
             let is_idle = is_any && pass.due.is_none();
             let since = if is_idle { watches.refused_since(work) } else { None };
             pass.poll = since.map(|since| pass.ended.map_or(since, |at| at.max(since)) + interval);
@@ -140,7 +139,7 @@ impl WorkController {
         is_new || [pass.due, pass.poll].into_iter().flatten().any(|due| due <= now)
     }
 
-    /// What a pass depends on besides the status; of a work that is being deleted also whether its record is gone.
+    /// Digests the input of a pass, but little of the status. For a work being deleted, its record's absence counts.
     fn fingerprint(&self, work: &ManifestWork) -> u64 {
         let metadata = &work.metadata;
         let spec = (&metadata.uid, metadata.generation, &metadata.deletion_timestamp);
@@ -150,7 +149,7 @@ impl WorkController {
     }
 
     fn pass_work(&mut self, name: &str) {
-        // It may have changed during the passes before.
+        // The work may have changed during the previous passes.
         let Lookup::Object(work) = self.duty.works.get(name) else { return };
         let seen = self.fingerprint(&work);
         let Some(pass) = self.passes.get_mut(name) else { return };
@@ -173,14 +172,14 @@ impl Pass {
         Self { seen, version: None, ended: None, due: None, poll: None, backoff, memory }
     }
 
-    /// Whether the last pass left nothing to do.
+    /// Returns whether the last pass left nothing to do.
     pub(super) fn is_done(&self) -> bool {
         self.ended.is_some() && self.backoff.failures() == 0
     }
 
-    /// Another writer has changed the status, or the hub was restored: another pass puts it right.
+    /// Hastens a pass if another writer changed the status, or the hub was restored.
     fn saw_status(&mut self, now: Instant, work: &ManifestWork) {
-        // The version of the pass may be seen until the watch brings what the pass wrote.
+        // Until the watch returns what the pass wrote, the store has the version from before the pass.
         if work.status_digest != self.memory.status
             && work.metadata.resource_version != self.version
         {
@@ -192,13 +191,13 @@ impl Pass {
         MIN_INTERVAL.saturating_mul(1 << self.memory.drifts.min(6)).min(MAX_BACKOFF)
     }
 
-    /// An applied object has changed: another pass, so long after the last one at least.
+    /// Makes another pass due, at least `spacing` after the last one.
     fn hasten(&mut self, now: Instant, spacing: Duration) {
         let earliest = self.ended.map_or(now, |ended| now.max(ended + spacing));
         self.due = Some(self.due.map_or(earliest, |due| due.min(earliest)));
     }
 
-    /// Notes the outcome of a pass.
+    /// Records the outcome of a pass, and schedules a retry if needed.
     pub(super) fn settle(&mut self, result: &Result<Progress>, target: &Target<'_>) {
         self.ended = Some(Instant::now());
         let wait = match result {

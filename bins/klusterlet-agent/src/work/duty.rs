@@ -1,4 +1,4 @@
-//! The work duty: what its threads share.
+//! State of the work duty, which its threads share.
 
 use std::{
     sync::{Arc, Mutex},
@@ -25,18 +25,18 @@ use super::{
 };
 use crate::settings::WorkSettings;
 
-/// The most works of a cluster.
+/// The maximum number of works, and of records.
 const MAX_WORKS: usize = 10_000;
-/// Memory for all works and for all records, in bytes: a list holds both twice, and the pod has 32 MiB.
+/// Memory limits for all works and for all records, in bytes: a relist holds both twice, and the pod has 32 MiB.
 const MAX_WORKS_LENGTH: usize = 8 << 20;
 const MAX_RECORDS_LENGTH: usize = 2 << 20;
 
 /// The work duty. A lock is never held across I/O.
 pub(crate) struct WorkDuty {
     pub(crate) settings: WorkSettings,
-    /// Ends the process.
+    /// Ends the process when raised.
     pub(crate) process: Stop,
-    /// Raised with it. A change of a work wakes the loops of this duty alone.
+    /// Child of `process`: a change of a work wakes only the loops of this duty.
     pub(crate) stop: Stop,
     pub(crate) managed: Client,
     pub(crate) works: Store<Arc<ManifestWork>>,
@@ -49,19 +49,19 @@ pub(crate) struct WorkDuty {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WorkStatus {
     pub(crate) beat: Option<Instant>,
-    /// Why the hub has no client.
+    /// Why there is no client for the hub.
     pub(crate) no_hub: Option<String>,
-    /// Objects put right.
+    /// Number of objects whose drift was corrected.
     pub(crate) drift: u64,
     pub(crate) evicted: u64,
-    /// Records whose work is absent.
+    /// Number of records whose work is absent from the hub.
     pub(crate) absent: usize,
-    /// Why they are not evicted now.
+    /// Why these records are not evicted now.
     pub(crate) refusal: Option<String>,
 }
 
 impl WorkDuty {
-    /// Puts the parts together; nothing runs yet.
+    /// Creates the duty without starting it.
     pub(crate) fn new(settings: &WorkSettings, flags: &Flags, stop: &Stop) -> Result<Self> {
         let managed = match settings.spoke_kubeconfig.clone() {
             None => own_cluster(flags, Timeouts::REQUEST)?,

@@ -1,8 +1,8 @@
-//! Eviction of AppliedManifestWorks whose ManifestWork is gone: pure. Nothing is evicted in doubt.
+//! Decides without I/O whether to evict AppliedManifestWorks whose ManifestWork is gone. In doubt, none is evicted.
 
 use std::time::{Duration, SystemTime};
 
-/// `-evict`.
+/// The value of `-evict`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Evict {
     /// After the grace period, unless too many works are absent together.
@@ -12,18 +12,18 @@ pub(crate) enum Evict {
     All,
 }
 
-/// What is known of an AppliedManifestWork of this agent, and of the hub.
+/// What is known about an AppliedManifestWork of this agent, and about the hub.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Evidence {
-    /// The hub's list is complete and up to date, as far as can be told.
+    /// Whether the hub's list is complete and up to date, as far as known.
     pub(crate) hub_is_certain: bool,
-    /// Why works that are absent may come back.
+    /// Why absent works may come back.
     pub(crate) doubt: Option<&'static str>,
-    /// The list has the work, and the record is of this hub.
+    /// Whether the list has the work, and the record belongs to this hub's address.
     pub(crate) is_wanted: bool,
-    /// The hub named the work in a 404, or the record of this hub's address has taken over.
+    /// Whether the hub named the work in a 404, or the record of this hub's address has taken over.
     pub(crate) is_confirmed: bool,
-    /// How many records of this agent have no work, and how many there are; none for a record that owns nothing.
+    /// How many of this agent's records have no work, and how many it has; zeros for a record that owns nothing.
     pub(crate) counts: (usize, usize),
     pub(crate) since: Option<SystemTime>,
 }
@@ -33,22 +33,22 @@ pub(crate) struct Evidence {
 pub(crate) enum Eviction {
     /// Nothing to do, also while too many works are absent together.
     Keep,
-    /// The hub is in doubt: look again soon.
+    /// Retry soon: the hub is in doubt.
     Doubt,
-    /// An eviction that began is off.
+    /// Cancel an eviction that began.
     Clear,
-    /// The grace period begins.
+    /// Begin the grace period.
     Start,
-    /// Look again then.
+    /// Decide again at the end of the grace period.
     Wait(SystemTime),
-    /// Read the work itself from the hub.
+    /// Confirm with the hub that the work is gone.
     Confirm,
     Delete,
 }
 
-/// Upstream's way to switch eviction off (ocm `unmanaged_appliedmanifestwork_controller.go`): 100 years.
+/// The grace period that disables eviction, as in ocm `unmanaged_appliedmanifestwork_controller.go`: 100 years.
 const NEVER: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
-/// The share of the known works that may be absent together, if it is more than one work.
+/// At most one in this many known works may be absent together; a single one always may.
 const MAX_ABSENT_SHARE: usize = 10;
 
 pub(crate) fn decide(
@@ -57,7 +57,7 @@ pub(crate) fn decide(
     evidence: &Evidence,
     now: SystemTime,
 ) -> Eviction {
-    // A doubt ends with the process, and what began before it must not outlast it.
+    // A doubt ends with the process: clear evictions that began before, so that the next process does not resume them.
     let is_doubted = evict == Evict::After && evidence.doubt.is_some();
     if evidence.is_wanted || is_doubted || evict == Evict::Never || grace_period >= NEVER {
         return if evidence.since.is_some() { Eviction::Clear } else { Eviction::Keep };
@@ -75,8 +75,8 @@ pub(crate) fn decide(
     }
 }
 
-/// Why nothing is evicted although works are absent: the hub's identity is not known, a doubt, or more than one and
-/// more than a tenth are.
+/// Returns why nothing is evicted although works are absent: the hub is in doubt, its identity is unknown, or more than
+/// one work and more than a tenth are absent.
 pub(crate) fn refusal(
     evict: Evict,
     (absent, known): (usize, usize),

@@ -1,7 +1,7 @@
-//! Executor of a work: the service account with whose rights its manifests are applied (ocm `pkg/work/spoke/auth`).
+//! Executor of a work: the service account whose permissions limit what it applies (ocm `pkg/work/spoke/auth`).
 //!
-//! The account is impersonated, so that the API server decides about each write. `delete` is asked for beforehand,
-//! since the agent deletes with its own rights.
+//! The agent impersonates the account, so that the API server authorizes each write. It checks `delete` beforehand,
+//! because it deletes with its own permissions.
 
 use apiclient::{
     error::{Error, Result},
@@ -19,7 +19,7 @@ pub(crate) static SUBJECT_ACCESS_REVIEWS: Resource =
 
 impl ManifestWorkExecutor {
     /// # Errors
-    /// Why no account can be impersonated, in upstream's words where it has some.
+    /// Why no account can be impersonated, in upstream's words if it has any.
     pub(crate) fn account(&self) -> std::result::Result<&ServiceAccount, String> {
         if self.subject.kind != "ServiceAccount" {
             return Err("only support ServiceAccount type for the executor".to_owned());
@@ -41,7 +41,7 @@ impl ServiceAccount {
         format!("system:serviceaccount:{}:{}", self.namespace, self.name)
     }
 
-    /// The question whether the account may delete an object.
+    /// Returns a SubjectAccessReview for deleting an object.
     fn review_delete(&self, target: &Target<'_>) -> Value {
         let Resource { group, version, plural, .. } = target.resource;
         let groups = [
@@ -69,7 +69,7 @@ impl ServiceAccount {
 }
 
 /// # Errors
-/// `Forbidden` only if the account may not delete the object, which the work is to own.
+/// `Forbidden` only if the account may not delete the object, which the work will own.
 pub(crate) fn check_delete(
     io: &mut dyn WorkIo,
     account: &ServiceAccount,
@@ -78,7 +78,7 @@ pub(crate) fn check_delete(
     let reviews = SUBJECT_ACCESS_REVIEWS.everywhere();
     let review = io.create(Side::Managed, &reviews, &account.review_delete(target));
     let review = review.map_err(|error| match error {
-        // The agent lacks a right, and not the account.
+        // The agent lacks a permission, not the account.
         Error::Forbidden(why) => Error::Invalid(why),
         error => error,
     })?;
@@ -88,7 +88,7 @@ pub(crate) fn check_delete(
     }
 }
 
-/// Upstream's sentence for what the executor may not do.
+/// Returns upstream's sentence about a missing permission of the executor.
 pub(crate) fn denial(target: &Target<'_>, why: &str) -> String {
     let Resource { group, plural, .. } = target.resource;
     let (namespace, name) = (target.namespace.unwrap_or_default(), target.name.unwrap_or_default());

@@ -1,4 +1,4 @@
-//! Status feedback: values of an applied object that the work asks for (ocm `pkg/work/spoke/statusfeedback`).
+//! Status feedback: values of applied objects that a work requests (ocm `pkg/work/spoke/statusfeedback`).
 
 use std::{collections::BTreeSet, fmt::Display};
 
@@ -10,9 +10,9 @@ use super::{
     objects::{FeedbackPath, FeedbackRule, ManifestResourceMeta},
 };
 
-/// Bytes of all values of a work: what is longer might keep the whole status from the hub.
+/// Maximum length of all values of a work, in bytes: the hub might refuse a longer status.
 pub(crate) const MAX_VALUES_LENGTH: usize = 512 << 10;
-/// Bytes that a value takes besides its name and its text.
+/// Length of a value besides its name and text, in bytes.
 const VALUE_OVERHEAD: usize = 256;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -40,17 +40,17 @@ enum FieldValue {
     },
 }
 
-/// The values of an object, and what kept others from being read.
+/// The values of an object, and the error about values that could not be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Feedback {
     pub(crate) values: Vec<FeedbackValue>,
     pub(crate) error: Option<String>,
 }
 
-/// The longest value as raw JSON, if lists and maps are reported at all (gate `RawFeedbackJsonString`).
+/// Maximum length of a value as raw JSON, in bytes; `None` if the gate `RawFeedbackJsonString` is off.
 pub(crate) type RawLimit = Option<usize>;
 
-/// Reads the values of `object`, as long as `left` bytes last. One that fails does not keep others from being read.
+/// Reads the values of `object`, up to `left` bytes. A value that fails does not affect the others.
 pub(crate) fn read(
     rules: &[FeedbackRule],
     meta: &ManifestResourceMeta,
@@ -78,7 +78,7 @@ pub(crate) fn read(
         }
         for path in paths {
             if names.contains(&path.name) {
-                // The hub would refuse the whole status.
+                // With a repeated name, the hub would refuse the whole status.
                 errors.push(format!("the name {} is repeated", path.name));
                 continue;
             }
@@ -106,7 +106,7 @@ pub(crate) fn read(
     Feedback { values, error: aggregate(errors) }
 }
 
-/// The values that are known to matter (ocm `statusfeedback/rules/rule.go`).
+/// Returns the paths of type WellKnownStatus (ocm `statusfeedback/rules/rule.go`).
 fn well_known(meta: &ManifestResourceMeta) -> Vec<FeedbackPath> {
     let paths: &[(&str, &str)] = match (&*meta.group, &*meta.version, &*meta.kind) {
         ("apps", "v1", "Deployment") => &[
@@ -137,7 +137,7 @@ fn well_known(meta: &ManifestResourceMeta) -> Vec<FeedbackPath> {
     paths.iter().map(path).collect()
 }
 
-/// The value at a path; `None` if there is none.
+/// Returns the value at a path; `None` if there is none.
 fn value(
     FeedbackPath { name, version, path }: &FeedbackPath,
     served: &str,
@@ -184,7 +184,7 @@ fn value(
     Ok(Some(FieldValue::JsonRaw { json_raw }))
 }
 
-/// JSON of at most `limit` bytes.
+/// Returns the value as JSON; `None` if that takes more than `limit` bytes.
 fn raw_json(value: &(impl Serialize + ?Sized), limit: usize) -> Option<String> {
     let mut json = vec![0; limit];
     let mut rest = &mut *json;
@@ -194,7 +194,7 @@ fn raw_json(value: &(impl Serialize + ?Sized), limit: usize) -> Option<String> {
     String::from_utf8(json).ok()
 }
 
-/// The errors as apimachinery joins them (`pkg/util/errors`).
+/// Joins errors like apimachinery (`pkg/util/errors`).
 fn aggregate(mut errors: Vec<String>) -> Option<String> {
     let mut seen = BTreeSet::new();
     errors.retain(|error| seen.insert(error.clone()));

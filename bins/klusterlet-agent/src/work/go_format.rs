@@ -1,4 +1,4 @@
-//! Go's `%v` of an `*unstructured.Unstructured`, of which the Go agent makes its hash.
+//! Go's `%v` format of an `*unstructured.Unstructured`, which the Go agent hashes.
 
 use serde_json::{Number, Value};
 
@@ -46,7 +46,7 @@ fn write_all<T>(
     }
 }
 
-/// An int64, or a float64 with the fewest digits: with an exponent below 1e-4 and from 1e6.
+/// Formats an int64, or a float64 with the fewest digits: below 1e-4 and from 1e6 with an exponent.
 fn number_text(number: &Number) -> String {
     if let Some(integer) = number.as_i64() {
         return integer.to_string();

@@ -1,4 +1,4 @@
-//! Whether the hub is still the same: a restored or replaced hub may lack works for a while.
+//! Identity of the hub: a restored or replaced hub may lack works for a while.
 
 use std::{
     sync::Arc,
@@ -20,21 +20,21 @@ use super::{
 static MANAGED_CLUSTERS: Resource =
     Resource::v1("cluster.open-cluster-management.io", "managedclusters", "ManagedCluster");
 
-/// After a failure the hub is compared again.
+/// The interval of retries after a failed check.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// What this process knows of the hub.
+/// What this process knows about the hub.
 #[derive(Default)]
 pub(super) struct HubIdentity {
-    /// The uid of this cluster's ManagedCluster, once it was read; a hub without that kind has none.
+    /// The uid of this cluster's ManagedCluster, once read; `Some(None)` if the hub has no such object or kind.
     uid: Option<Option<String>>,
-    /// The newest version of a work.
+    /// The newest resourceVersion of any work.
     newest: u64,
-    /// Lists of the store that may have gone back, and that were compared.
+    /// The store's count of rewinds at the last check.
     rewinds: u64,
     /// When and why the last comparison failed.
     failure: Option<(Instant, String)>,
-    /// It stays until the process ends: nobody can tell which works come back.
+    /// Why the hub is in doubt, until the process ends: nobody knows which works will come back.
     doubt: Option<&'static str>,
 }
 
@@ -43,7 +43,7 @@ impl HubIdentity {
         self.doubt
     }
 
-    /// Whether the hub was compared since its list may have gone back.
+    /// Returns whether the hub was checked, and the last check succeeded.
     pub(super) fn is_certain(&self) -> bool {
         self.uid.is_some() && self.failure.is_none()
     }
@@ -58,7 +58,7 @@ impl HubIdentity {
         self.newest = self.newest.max(newest.unwrap_or_default());
     }
 
-    /// Reads the identity at first, and again whenever a list may have gone back. A failure is tried again.
+    /// Checks the hub at first, and whenever a list may have gone back. A failed check is retried.
     pub(super) fn follow(&mut self, clients: &mut Clients, duty: &WorkDuty, cluster: &str) {
         let rewinds = duty.works.rewinds();
         let is_early = self.failure.as_ref().is_some_and(|(at, _)| at.elapsed() < CHECK_INTERVAL);
@@ -73,13 +73,13 @@ impl HubIdentity {
         }
     }
 
-    /// Compares the hub with what is known of it.
+    /// Compares the hub with what is known about it; a difference puts it in doubt.
     pub(super) fn check(&mut self, clients: &mut Clients, cluster: &str) -> Result<()> {
         let path = format!(
             "/apis/{}/namespaces/{cluster}/manifestworks?fieldSelector=metadata.name%3D-",
             MANIFEST_WORKS.api_version()
         );
-        // Without a version in the query, the list is of the newest state. No work is to come along: it may be large.
+        // Without a resourceVersion, the list has the latest state. No work matches the selector: works may be large.
         let list = clients
             .unless_hanging(Side::Hub, "reads", "manifestworks", |hub| hub.document(&path))?;
         let version = list["metadata"]["resourceVersion"].as_str().unwrap_or_default();
@@ -89,7 +89,7 @@ impl HubIdentity {
         let uid = match clients.get(Side::Hub, &MANAGED_CLUSTERS.cluster_object(cluster)) {
             Ok(object) => object["metadata"]["uid"].as_str().map(str::to_owned),
             Err(Error::NotFound(_)) => None,
-            // A gateway answers 404 without an object's name, too.
+            // A gateway, too, may answer 404 without an object's name.
             Err(Error::NotServed(_)) if lacks_resource(&clients.hub, &MANAGED_CLUSTERS)? => None,
             Err(error) => return Err(error),
         };

@@ -1,16 +1,16 @@
-//! Requests of the work duty: the real clients send them, and so does the world of the model.
+//! Requests of the work duty, which the real clients and the model's connection implement.
 
 use apiclient::{client::Preconditions, discovery::ApiResource, error::Result, resource::Target};
 use serde_json::Value;
 
 use super::objects::{ManifestWork, ResourceIdentifier, ServerSideApplyConfig, ServiceAccount};
 
-/// The cluster that a request goes to, and on whose behalf.
+/// The cluster that a request addresses, and who sends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Side<'a> {
     Hub,
     Managed,
-    /// The managed cluster, with the rights of a work's executor.
+    /// The managed cluster, with the permissions of a work's executor.
     ManagedAs(&'a ServiceAccount),
 }
 
@@ -18,23 +18,23 @@ pub(crate) enum Side<'a> {
 #[derive(Debug)]
 pub(crate) enum WorkEvent<'a> {
     Applied,
-    /// With the first manifest's error.
+    /// The text is the error of the first manifest that failed.
     ApplyFailed(&'a str),
     Evicted,
 }
 
 pub(crate) trait WorkIo {
-    /// The kind of a manifest; `NotServed` only if discovery succeeded without it.
+    /// Returns the kind of a manifest; `NotServed` only if discovery succeeded and lacks it.
     fn find_kind(&mut self, api_version: &str, kind: &str) -> Result<ApiResource>;
 
-    /// A recorded resource in a version that is served now; `None` only if discovery succeeded without it.
+    /// Returns a recorded resource in a served version; `None` only if discovery succeeded and lacks it.
     fn find_resource(&mut self, group: &str, plural: &str) -> Result<Option<ApiResource>>;
 
     fn get(&mut self, side: Side<'_>, target: &Target<'_>) -> Result<Value>;
 
     fn create(&mut self, side: Side<'_>, target: &Target<'_>, object: &Value) -> Result<Value>;
 
-    /// A JSON merge patch.
+    /// Sends a JSON merge patch.
     fn patch(&mut self, side: Side<'_>, target: &Target<'_>, patch: &Value) -> Result<Value>;
 
     /// Replaces the object as a whole, if it still has the resourceVersion in `object`.
@@ -49,15 +49,15 @@ pub(crate) trait WorkIo {
         config: &ServerSideApplyConfig,
     ) -> Result<Value>;
 
-    /// With propagation Background.
+    /// Deletes with propagation Background.
     fn delete(&mut self, target: &Target<'_>, preconditions: &Preconditions) -> Result<()>;
 
-    /// Tells people about the work, on the hub.
+    /// Reports an event of the work in the log and as an Event on the hub.
     fn tell(&mut self, work: &ManifestWork, event: &WorkEvent<'_>);
 
-    /// Counts an object that others had changed.
+    /// Counts an object whose drift was corrected.
     fn drift_mended(&mut self, object: &ResourceIdentifier);
 
-    /// The time for conditions.
+    /// Returns the current time, for conditions.
     fn now(&self) -> String;
 }

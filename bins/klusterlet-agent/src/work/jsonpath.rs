@@ -1,6 +1,6 @@
-//! JSONPath in the dialect of client-go (`util/jsonpath`), as it stands between braces there; missing keys are allowed.
+//! JSONPath in the dialect of client-go (`util/jsonpath`), without the braces; missing keys are allowed.
 //!
-//! Templates go without: text, `range` and `end` are refused.
+//! Templates are not supported: text, `range` and `end` are refused.
 
 mod parse;
 
@@ -10,9 +10,9 @@ use serde_json::Value;
 
 use self::parse::{Filter, PathStep, Slice, parse_steps};
 
-/// The longest path, in bytes.
+/// Maximum length of a path, in bytes.
 const MAX_LENGTH: usize = 4096;
-/// Values that the searches in one manifest may visit: unions and descents multiply them, and paths are many.
+/// How many values the searches in one manifest may visit: unions and descents multiply visits, and paths may be many.
 pub(crate) const MAX_VISITS: usize = 200_000;
 
 /// A parsed path.
@@ -21,7 +21,7 @@ pub struct JsonPath(Vec<PathStep>);
 
 impl JsonPath {
     /// # Errors
-    /// What is wrong with the path, as client-go says it.
+    /// Why the path is invalid, in client-go's words.
     pub fn parse(path: &str) -> Result<Self, String> {
         if path.len() > MAX_LENGTH {
             return Err(format!("a path must have at most {MAX_LENGTH} bytes"));
@@ -29,10 +29,10 @@ impl JsonPath {
         parse_steps(path).map(Self)
     }
 
-    /// The values at the path; none where keys are missing. `visits` counts the values visited in all searches.
+    /// Returns the values at the path, none for missing keys. `visits` counts the visited values of all searches.
     ///
     /// # Errors
-    /// What does not fit the object, as client-go says it.
+    /// Why the path does not fit the object, in client-go's words.
     pub fn find<'a>(
         &'a self,
         object: &'a Value,
@@ -44,7 +44,7 @@ impl JsonPath {
     /// Removes the fields at the path. Items of lists stay.
     ///
     /// # Errors
-    /// What does not fit the object.
+    /// Why the path does not fit the object.
     pub fn remove(&self, object: &mut Value, visits: &mut usize) -> Result<(), String> {
         let Some((PathStep::Field(key), parents)) = self.0.split_last() else { return Ok(()) };
         let found = Search { visits }.walk(vec![object], parents)?;
@@ -56,7 +56,7 @@ impl JsonPath {
     }
 }
 
-/// Removes `key` from the maps `found`, which are sorted. Children come first: a removal moves its neighbours in the
+/// Removes `key` from the maps in `found`, which is sorted. Children come first: a removal moves its neighbours in the
 /// same map.
 fn remove_below(value: &mut Value, found: &[*const Value], key: &str) {
     let here = ptr::from_ref(value);
@@ -72,7 +72,7 @@ fn remove_below(value: &mut Value, found: &[*const Value], key: &str) {
     }
 }
 
-/// One search, with the values visited so far.
+/// One search, which counts the visited values.
 struct Search<'v> {
     visits: &'v mut usize,
 }
@@ -98,7 +98,7 @@ impl Search<'_> {
         Ok(values)
     }
 
-    /// One step from one value.
+    /// Takes one step from one value.
     fn take<'a>(
         &mut self,
         value: &'a Value,
@@ -211,7 +211,7 @@ fn children(value: &Value) -> Box<dyn Iterator<Item = &Value> + '_> {
     }
 }
 
-/// Compares as Go templates do: both of the same basic type.
+/// Compares like Go templates: both values must have the same basic type.
 fn compare(left: &Value, operator: &str, right: &Value) -> Result<bool, String> {
     let order = match (left, right) {
         (Value::Bool(left), Value::Bool(right)) => match operator {
@@ -240,7 +240,7 @@ fn compare(left: &Value, operator: &str, right: &Value) -> Result<bool, String> 
     }))
 }
 
-/// Go's name of the type that client-go reads a value into.
+/// Returns Go's name of the type that client-go decodes a value into.
 pub(crate) fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "<nil>",

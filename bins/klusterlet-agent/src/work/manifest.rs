@@ -1,4 +1,4 @@
-//! Manifests of a work: what each is about, and how the work wants it applied.
+//! Manifests of a work: the object of each, and the work's options for it.
 
 use apiclient::{api::null_as_default, discovery::ApiResource};
 use serde::Deserialize;
@@ -12,10 +12,10 @@ use super::{
     watches::Scrape,
 };
 
-/// Condition rules of a manifest: one option may give them to all manifests.
+/// Maximum number of a manifest's condition rules: one option may match all manifests.
 const MAX_CONDITION_RULES: usize = 16;
 
-/// A manifest, with the kind that the cluster serves for it or the reason why it cannot be applied.
+/// A manifest, with its kind on the cluster or the reason why it cannot be applied.
 #[derive(Clone, Debug)]
 pub(crate) struct Manifest {
     pub(crate) meta: ManifestResourceMeta,
@@ -23,7 +23,7 @@ pub(crate) struct Manifest {
     pub(crate) kind: Result<ApiResource, String>,
 }
 
-/// The part of a manifest that says what it is about: the whole of it becomes a tree only while it is applied.
+/// The fields that identify a manifest's object: the whole manifest is parsed only while it is applied.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct TypeMeta {
@@ -44,14 +44,14 @@ struct NamedMeta {
     namespace: String,
 }
 
-/// How an existing object is brought up to date.
+/// How an existing object is updated.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Strategy {
     Update,
     CreateOnly,
     ServerSideApply(ServerSideApplyConfig),
     ReadOnly,
-    /// What this agent does not do, with the reason.
+    /// A strategy that this agent does not support, with the reason.
     Unsupported(String),
 }
 
@@ -91,14 +91,14 @@ impl Manifest {
     }
 }
 
-/// Whether a name cannot change the path of a request (apimachinery `pkg/api/validation/path`). Names of roles may
-/// hold a colon.
+/// Returns whether a name is a safe path segment (apimachinery `pkg/api/validation/path`). Names of roles may contain
+/// a colon.
 fn is_segment(name: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-._:@".contains(c);
     !matches!(name, "." | "..") && name.chars().all(plain)
 }
 
-/// The options for an object. Of each field the first one with it decides (ocm `helpers.go:369-411`).
+/// Returns the options for an object. For each field, the first option with it decides (ocm `helpers.go:369-411`).
 fn matching<'a>(
     configs: &'a [ManifestConfigOption],
     object: &ResourceIdentifier,
@@ -123,7 +123,7 @@ pub(crate) fn condition_rules<'a>(
     rules.get(..MAX_CONDITION_RULES).unwrap_or(rules)
 }
 
-/// How soon changes of the object's status matter; of several options with rules the soonest decides.
+/// Returns how soon to report changes of the object's status: of several options with rules, the soonest decides.
 pub(crate) fn scrape(configs: &[ManifestConfigOption], object: &ResourceIdentifier) -> Scrape {
     let with_rules = matching(configs, object)
         .filter(|config| !(config.feedback_rules.is_empty() && config.condition_rules.is_empty()));
@@ -155,7 +155,7 @@ fn matches(pattern: &ResourceIdentifier, object: &ResourceIdentifier) -> bool {
         && wildcard(&pattern.name, &object.name)
 }
 
-/// `*` in a pattern stands for any text.
+/// Matches a pattern, in which `*` stands for any text.
 fn wildcard(pattern: &str, text: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else { return pattern == text };
     let Some(mut left) = text.strip_prefix(first) else { return false };

@@ -1,33 +1,33 @@
-//! Generic merge of strategy Update: changes what the manifest names, and removes what it named before.
+//! Generic merge of strategy Update: sets the fields that the manifest names, and removes fields that it named before.
 //!
-//! What it named before stands in the object's managedFields: fields that `work-agent` set and nobody else did. The
-//! same entries tell which lists have keys; a list without them is replaced as a whole.
+//! The object's managedFields say what it named before: fields that only `work-agent` owns. They also say which lists
+//! have keys; a list without keys is replaced as a whole.
 
 use serde_json::{Map, Value};
 
 use super::objects::FIELD_MANAGER;
 
-/// The hash of what was applied.
+/// The annotation with the hash of the applied manifest.
 pub(crate) const SPEC_HASH: &str = "open-cluster-management.io/config-spec-hash";
-/// Annotations of the Go agent that no manifest names.
+/// Annotations of the Go agent, which a merge keeps although no manifest names them.
 const KEPT_ANNOTATIONS: [&str; 2] = ["operator.openshift.io/spec-hash", SPEC_HASH];
 
-/// Whether the manifest equals the manifest applied before: only an edited one removes anything. A create also
-/// sets the server's defaults, which look like fields that were named before.
+/// Whether the manifest differs from the one applied before: only an edited one removes fields. A creator also owns
+/// the server's defaults, which look like fields of its manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Intent {
     Edited,
     Unchanged,
 }
 
-/// The fields of a place in the object, by FieldsV1.
+/// The FieldsV1 at a place in the object: our own, and the ones of others.
 #[derive(Clone, Default)]
 pub(crate) struct Owners<'a> {
     ours: Vec<&'a Value>,
     others: Vec<&'a Value>,
 }
 
-/// The object as the manifest wants it: `live` with the changes that are needed.
+/// Returns `live` with the changes that the manifest needs.
 pub(crate) fn merge(manifest: &Value, live: &Value, intent: Intent) -> Value {
     let owners = Owners::of(live, FIELD_MANAGER);
     let mut merged = live.clone();
@@ -49,7 +49,7 @@ pub(crate) fn merge(manifest: &Value, live: &Value, intent: Intent) -> Value {
     merged
 }
 
-/// Labels or annotations: a key that ends with `-` removes the key before it.
+/// Merges labels or annotations: a key with the suffix `-` removes the key without the suffix.
 fn merge_names(
     wanted: &Value,
     live: &Value,
@@ -71,7 +71,7 @@ fn merge_names(
     map
 }
 
-/// The value of a place; `None` if there is to be none.
+/// Returns the value of a place; `None` removes it.
 fn place(
     wanted: Option<&Value>,
     live: Option<&Value>,
@@ -79,7 +79,7 @@ fn place(
     intent: Intent,
 ) -> Option<Value> {
     match (wanted, live) {
-        // null in a manifest names nothing.
+        // A null in the manifest counts as absent.
         (None | Some(Value::Null), live) => live.and_then(|live| {
             if intent == Intent::Edited { prune(live, owners) } else { Some(live.clone()) }
         }),
@@ -130,7 +130,7 @@ fn merge_list(wanted: &[Value], live: &[Value], owners: &Owners<'_>, intent: Int
     wanted.iter().map(without_nulls).collect()
 }
 
-/// A list whose items are told apart by keys, such as the containers of a pod.
+/// Merges a list whose items have keys, such as the containers of a pod.
 fn merge_keyed(
     wanted: &[Value],
     live: &[Value],
@@ -142,7 +142,7 @@ fn merge_keyed(
         .filter_map(|key| Some((*key, serde_json::from_str(key.strip_prefix("k:")?).ok()?)))
         .collect();
     let names: Vec<&String> = keys.first().map(|(_, key)| key.keys().collect()).unwrap_or_default();
-    // A key that the manifest leaves out has the server's default. Returns how many it names, if they match.
+    // Returns how many keys `wanted` names, if they match. The server sets defaults for keys that it omits.
     let same = |wanted: &Value, live: &Value| {
         let named = names.iter().filter(|name| wanted.get(name.as_str()).is_some());
         let is_same =
@@ -150,12 +150,12 @@ fn merge_keyed(
         Some(named.count()).filter(|named| is_same && *named > 0)
     };
     let mut left: Vec<(usize, &Value)> = wanted.iter().enumerate().collect();
-    // Each with its place in the manifest.
+    // Each item with its index in the manifest.
     let mut merged: Vec<(Option<usize>, Value)> = Vec::new();
     for item in live {
         let key = keys.iter().find(|(_, key)| key.iter().all(|(name, value)| &item[name] == value));
         let owners = key.map_or_else(Owners::default, |(text, _)| owners.child(text));
-        // Of several, the first that names the most keys.
+        // Of several matches, the first that names the most keys.
         let matching = left.iter().enumerate().rev();
         let matching = matching.filter_map(|(at, (_, wanted))| Some((same(wanted, item)?, at)));
         let found = matching.max_by_key(|(named, _)| *named).map(|(_, at)| left.remove(at));
@@ -163,14 +163,14 @@ fn merge_keyed(
         merged.extend(item.map(|item| (found.map(|(at, _)| at), item)));
     }
     merged.extend(left.into_iter().map(|(at, wanted)| (Some(at), without_nulls(wanted))));
-    // The order may mean something, as of initContainers.
+    // The order may matter, as for initContainers.
     if intent == Intent::Edited && !merged.iter().filter_map(|(at, _)| *at).is_sorted() {
         merged.sort_by_key(|(at, _)| at.unwrap_or(usize::MAX));
     }
     merged.into_iter().map(|(_, item)| item).collect()
 }
 
-/// What is left of a value that the manifest does not name.
+/// Removes our fields from a value that the manifest does not name; returns the rest, if any.
 fn prune(live: &Value, owners: &Owners<'_>) -> Option<Value> {
     if owners.ours.is_empty() {
         return Some(live.clone());
@@ -203,7 +203,7 @@ impl<'a> Owners<'a> {
         Self { ours: get(&self.ours), others: get(&self.others) }
     }
 
-    /// The owners within the item of a keyed list that both values are.
+    /// Returns the owners within an item of a keyed list, if both values have its keys.
     pub(crate) fn item(&self, wanted: &Value, live: &Value) -> Option<Self> {
         let is_item = |key: &&&str| {
             let fields = key.strip_prefix("k:").map(serde_json::from_str::<Map<String, Value>>);
@@ -221,13 +221,13 @@ impl<'a> Owners<'a> {
         !self.ours.is_empty() && self.others.is_empty()
     }
 
-    /// Whether it is an atomic field that we alone set: its owners name nothing within.
+    /// Returns whether we alone own an atomic field: its FieldsV1 has no children.
     fn are_ours_as_a_whole(&self) -> bool {
         self.are_ours()
             && self.ours.iter().all(|fields| fields.as_object().is_some_and(Map::is_empty))
     }
 
-    /// The keys of items with this prefix.
+    /// Returns the keys with this prefix, sorted.
     fn keys(&self, prefix: &str) -> Vec<&'a str> {
         let all = self.ours.iter().chain(&self.others).filter_map(|fields| fields.as_object());
         let mut keys: Vec<&str> = all
@@ -261,7 +261,7 @@ pub(crate) fn without_nulls(value: &Value) -> Value {
     }
 }
 
-/// The JSON merge patch (RFC 7386) that turns `before` into `after`; `None` if nothing differs.
+/// Returns the JSON merge patch (RFC 7386) that turns `before` into `after`; `None` if they are equal.
 pub(crate) fn difference(before: &Value, after: &Value) -> Option<Value> {
     let (Value::Object(old), Value::Object(new)) = (before, after) else {
         return (before != after).then(|| after.clone());

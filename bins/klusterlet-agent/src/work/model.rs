@@ -1,5 +1,5 @@
-//! Model of a work's life: every request of a pass may fail, lose its answer or be the last one of the process, and
-//! others write in between. `reconcile` and all below it are the real ones.
+//! Model of a work's life: each request of a pass may fail, lose its answer or be the last of its process, and others
+//! write in between. `reconcile` and everything that it calls is the shipped code.
 
 mod changes;
 mod connection;
@@ -82,7 +82,7 @@ impl Model for WorkModel {
     }
 }
 
-/// One pass of the process; returns the world after it, and how many requests it sent.
+/// Makes one pass; returns the world after it, and how many requests it sent.
 fn pass(world: &World, fault: Option<(usize, Fault)>) -> (World, usize) {
     let agent = WorkAgent {
         cluster: "c".into(),
@@ -94,7 +94,7 @@ fn pass(world: &World, fault: Option<(usize, Fault)>) -> (World, usize) {
     let mut memory = WorkMemory { digests: world.digests(), ..WorkMemory::default() };
     match world.work() {
         Some(work) => {
-            // The next pass comes anyway.
+            // After an error, the next pass follows anyway.
             let _ = reconcile(&mut io, &agent, &work, &mut memory);
         }
         None => {
@@ -123,7 +123,7 @@ fn check_model(model: &WorkModel) {
     assert!(explored.states > 100);
 }
 
-/// What others do, and how often requests fail: two changes, or one of each; more with `MODEL=whole`.
+/// Explores two changes by others, or one change and one failed request; more with `MODEL=whole`.
 #[test]
 fn nothing_is_lost_left_or_deleted_without_reason() {
     let whole = std::env::var("MODEL").is_ok_and(|model| model == "whole");
@@ -163,7 +163,7 @@ fn digest_is_forgotten_at_an_edit_whose_answer_is_lost() {
     assert!(edited.is_some_and(|after| after.digests().keys().all(|it| it.name == "b")));
 }
 
-/// The work alone says which objects are orphans.
+/// Only the work says which objects are orphans.
 #[test]
 fn record_is_deleted_after_what_the_final_spec_orphans_is_given_up() {
     let mut world = World::new(2, 0, None);

@@ -16,7 +16,7 @@ pub(crate) const WORK_FINALIZER: &str = "cluster.open-cluster-management.io/mani
 
 /// The field manager of every work agent.
 pub(crate) const FIELD_MANAGER: &str = "work-agent";
-/// A tree costs this many times the bytes of its text.
+/// Memory of a parsed tree, as a multiple of its text's length.
 const TREE_FACTOR: usize = 2;
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -27,10 +27,10 @@ pub(crate) struct ManifestWork {
     pub(crate) spec: ManifestWorkSpec,
     #[serde(deserialize_with = "null_as_default")]
     pub(crate) status: ManifestWorkStatus,
-    /// About the bytes that a kept work takes.
+    /// Approximate memory of a kept work, in bytes.
     #[serde(skip)]
     pub(crate) length: usize,
-    /// Of a kept work's status.
+    /// Digest of a kept work's status.
     #[serde(skip)]
     pub(crate) status_digest: u64,
 }
@@ -67,7 +67,7 @@ pub(crate) struct ServiceAccount {
     pub(crate) name: String,
 }
 
-/// The manifests as text: as trees they would cost several times as much.
+/// The manifests as text: parsed trees would take several times the memory.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(crate) struct ManifestsTemplate {
@@ -90,7 +90,7 @@ pub(crate) struct SelectivelyOrphan {
     pub(crate) orphaning_rules: Vec<ResourceIdentifier>,
 }
 
-/// An object by what does not change at a conversion; in a ManifestConfigOption the names may hold `*`.
+/// Identity of an object in any version. In a ManifestConfigOption, namespace and name may contain `*`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct ResourceIdentifier {
@@ -109,7 +109,7 @@ impl ResourceIdentifier {
     }
 }
 
-/// A kind as people write it, such as `deployments.apps`.
+/// Formats a kind like kubectl, such as `deployments.apps`.
 pub(crate) fn group_resource(group: &str, resource: &str) -> String {
     if group.is_empty() { resource.to_owned() } else { format!("{resource}.{group}") }
 }
@@ -228,7 +228,7 @@ pub(crate) struct ManifestResourceMeta {
 }
 
 impl ManifestResourceMeta {
-    /// Whether both are about one object, whatever its place among the manifests.
+    /// Returns whether both name the same object, at any index of the manifests.
     pub(crate) fn has_object_of(&self, other: &Self) -> bool {
         *self == Self { ordinal: self.ordinal, ..other.clone() }
     }
@@ -249,9 +249,9 @@ pub(crate) struct WorkCondition {
 }
 
 impl ManifestWork {
-    /// Drops metadata that the agent does not read.
+    /// Drops metadata that the agent does not read; sets length and digest.
     pub(crate) fn kept(mut self) -> Self {
-        // managedFields and annotations would weigh more than the rest.
+        // managedFields and annotations would take more memory than the rest.
         self.metadata.other.clear();
         let ManifestWorkSpec { workload, delete_option, manifest_configs, .. } = &self.spec;
         let manifests = workload.manifests.iter().map(|manifest| manifest.len());
@@ -271,12 +271,11 @@ impl ManifestWork {
     }
 }
 
-/// A hash, to compare with others of this process.
+/// Returns a hash, comparable only within this process.
 pub(crate) fn digest(value: impl Hash) -> u64 {
     BuildHasherDefault::<DefaultHasher>::new().hash_one(value)
 }
 
-/// The uid of an object.
 pub(crate) fn uid(metadata: &ObjectMeta) -> &str {
     metadata.uid.as_deref().unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Owners of applied objects: the AppliedManifestWork owns what goes with the work.
+//! Owners of applied objects: an AppliedManifestWork owns the objects that are deleted with its work.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use super::{
 
 const KIND: &str = "AppliedManifestWork";
 
-/// Whether the object goes with the work (ocm `helpers.go:460-501`).
+/// Returns whether the object is deleted with the work (ocm `helpers.go:460-501`).
 pub(crate) fn goes_with_work(option: Option<&DeleteOption>, object: &ResourceIdentifier) -> bool {
     match option {
         Some(option) if option.propagation_policy == "Orphan" => false,
@@ -20,7 +20,7 @@ pub(crate) fn goes_with_work(option: Option<&DeleteOption>, object: &ResourceIde
     }
 }
 
-/// The ownerReferences of `live` with or without `owner`; references to an earlier record of the same name go.
+/// Returns the ownerReferences of `live` with or without `owner`, and without an earlier record of the same name.
 pub(crate) fn with_owner(live: &Value, owner: &AppliedManifestWork, owned: bool) -> Vec<Value> {
     let name = owner.metadata.name.as_deref().unwrap_or_default();
     let ours = |reference: &Value| is_record(reference) && reference["name"] == name;
@@ -43,7 +43,7 @@ pub(crate) fn is_owned_by(live: &Value, owner: &str) -> bool {
     list(live).iter().any(|reference| is_record(reference) && reference["uid"] == owner)
 }
 
-/// Whether another work applies the object, too, of whatever hub.
+/// Returns whether another work, of any hub, applies the object, too.
 pub(crate) fn is_shared(live: &Value, owner: &str) -> bool {
     list(live).iter().any(|reference| is_record(reference) && reference["uid"] != owner)
 }
@@ -52,7 +52,7 @@ fn list(live: &Value) -> Vec<Value> {
     live["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default()
 }
 
-/// Whether the owner is a work's record.
+/// Returns whether the owner is a work's record.
 pub(crate) fn is_record(reference: &Value) -> bool {
     let group = reference["apiVersion"].as_str().and_then(|version| version.split('/').next());
     reference["kind"] == KIND && group == Some(&APPLIED_MANIFEST_WORKS.group)

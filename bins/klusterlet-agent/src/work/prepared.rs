@@ -1,4 +1,4 @@
-//! A manifest without what belongs to the server.
+//! Manifests without the fields that the server sets.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Map, Value};
@@ -8,7 +8,7 @@ const SERVER_FIELDS: [&str; 6] =
     ["uid", "resourceVersion", "generation", "managedFields", "selfLink", "ownerReferences"];
 const RBAC_GROUP: &str = "rbac.authorization.k8s.io/";
 
-/// The object as it can be compared with a live one: with stringData where the server puts it.
+/// Returns the manifest in a form that compares with a live object: stringData is in data, where the server puts it.
 pub(crate) fn prepared(manifest: Value) -> Value {
     let mut object = without_server_fields(manifest);
     if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
@@ -29,13 +29,13 @@ pub(crate) fn without_server_fields(mut object: Value) -> Value {
     }
     let is_rbac = object["apiVersion"].as_str().is_some_and(|it| it.starts_with(RBAC_GROUP));
     if is_rbac && object["kind"] == "ClusterRole" && object["aggregationRule"].is_object() {
-        // A controller of Kubernetes fills in the rules (library-go `rbac.go:54`).
+        // A Kubernetes controller sets the rules (library-go `rbac.go:54`).
         object.as_object_mut().map(|fields| fields.remove("rules"));
     }
     object
 }
 
-/// Leaves what the server is to refuse.
+/// Moves stringData into data. Invalid fields stay, for the server to refuse.
 fn fold_string_data(secret: &mut Map<String, Value>) {
     let mut data = match secret.get("data") {
         None | Some(Value::Null) => Map::new(),

@@ -1,4 +1,4 @@
-//! Recorded objects that the work wants no more are deleted, if they are provably the work's alone.
+//! Deletes recorded objects that a work no longer names, if the work is provably their only owner.
 
 use super::{
     applied_manifest_work::{AppliedManifestResourceMeta, AppliedManifestWork},
@@ -12,7 +12,7 @@ use apiclient::{
     error::{Error, Result},
 };
 
-/// Removes each entry for itself; returns those that are left.
+/// Removes the object of each entry, also after a failure of another; returns the entries that are left.
 pub(crate) fn prune<'a>(
     io: &mut dyn WorkIo,
     record: &AppliedManifestWork,
@@ -45,7 +45,7 @@ enum Removal {
     Pending,
 }
 
-/// Deletes a recorded object, or with `orphan` gives it up.
+/// Deletes a recorded object, or with `orphan` releases it.
 fn remove(
     io: &mut dyn WorkIo,
     owner: &AppliedManifestWork,
@@ -74,7 +74,7 @@ fn remove(
         return Ok(Removal::Pending);
     }
     let text = |field: &str| metadata[field].as_str().map(str::to_owned);
-    // The version, too: another work may have become an owner since.
+    // With the resourceVersion: another work may have become an owner since the read.
     let preconditions =
         Preconditions { uid: text("uid"), resource_version: text("resourceVersion") };
     match io.delete(&target, &preconditions) {

@@ -1,7 +1,6 @@
-//! A work is brought to this cluster, or taken from it: requests in an order that may end after any of them.
+//! Reconciles a work: applies it to this cluster, or removes it. A pass may end after any of its requests.
 //!
-//! The record (AppliedManifestWork) names each object before it is written, so that a later pass finds it whatever
-//! happens in between.
+//! The record (AppliedManifestWork) names each object before the object is written, so that a later pass finds it.
 
 use apiclient::error::Result;
 use serde_json::json;
@@ -21,7 +20,7 @@ use super::{
     report::{Progress, add_finalizer, remove_finalizer, write_status},
 };
 
-/// One pass over a work of the hub.
+/// Makes one pass over a work of the hub.
 pub(crate) fn reconcile(
     io: &mut dyn WorkIo,
     agent: &WorkAgent,
@@ -52,7 +51,7 @@ pub(crate) fn reconcile(
     }
 }
 
-/// One pass over a record that is being deleted: its objects first.
+/// Makes one pass over a record that is being deleted: deletes its objects, then removes its finalizer.
 pub(crate) fn finalize(
     io: &mut dyn WorkIo,
     record: &AppliedManifestWork,
@@ -74,7 +73,7 @@ pub(crate) fn finalize(
     Ok(Progress::Pending)
 }
 
-/// The work is being deleted: its record goes first, and with it the objects.
+/// Handles a work that is being deleted: deletes its record with the objects, then removes the work's finalizer.
 fn end(
     io: &mut dyn WorkIo,
     work: &ManifestWork,
@@ -89,7 +88,7 @@ fn end(
     let (now, mut status) = (io.now(), work.status.clone());
     conditions::set_deleting(&mut status.conditions, (generation(&work.metadata), &now));
     memory.status = write_status(io, work, &status)?;
-    // Without the work, which others may remove, a record that is being deleted takes all objects with it.
+    // Orphans are released before the record is deleted: without the work, the record would delete all its objects.
     let entries = record.status.applied_resources.iter();
     let orphans = entries.filter(|entry| !goes_with_work(option, &entry.identifier()));
     if prune(io, &record, orphans, option).is_empty() {

@@ -1,4 +1,4 @@
-//! AppliedManifestWork, the record of what a work has on this cluster.
+//! Reads and writes AppliedManifestWorks, the records of the objects that works have on this cluster.
 
 use std::collections::BTreeMap;
 
@@ -63,7 +63,7 @@ fn record_spec(agent: &WorkAgent, work: &ManifestWork) -> AppliedManifestWorkSpe
     }
 }
 
-/// Brings labels, spec and finalizer of the record up to date.
+/// Updates labels, spec and finalizer of the record.
 pub(crate) fn update_record(
     io: &mut dyn WorkIo,
     agent: &WorkAgent,
@@ -102,7 +102,7 @@ pub(crate) fn write_record(
     parse_record(io.patch(Side::Managed, &target(record).status(), &patch)?)
 }
 
-/// The known entries, and entries of `added` that are new or have a uid.
+/// Adds entries to known ones. Without a uid, an added entry changes only the version of the known one.
 pub(crate) fn merged(
     known: &[AppliedManifestResourceMeta],
     added: &[AppliedManifestResourceMeta],
@@ -121,7 +121,7 @@ pub(crate) fn merged(
     entries
 }
 
-/// Begins or calls off the eviction of a record.
+/// Starts or cancels the eviction of a record.
 pub(crate) fn set_eviction_start(
     io: &mut dyn WorkIo,
     record: &AppliedManifestWork,
@@ -132,7 +132,7 @@ pub(crate) fn set_eviction_start(
     io.patch(Side::Managed, &target(record).status(), &patch).map(drop)
 }
 
-/// Deletes this very record.
+/// Deletes the record, with uid and resourceVersion as preconditions.
 pub(crate) fn delete_record(io: &mut dyn WorkIo, record: &AppliedManifestWork) -> Result<()> {
     let preconditions = Preconditions {
         uid: Some(uid(&record.metadata).to_owned()),

@@ -1,4 +1,4 @@
-//! Passes over AppliedManifestWorks: those that are being deleted, and those whose work is absent.
+//! Passes over AppliedManifestWorks: they finalize records being deleted, and evict records whose work is absent.
 
 use std::{
     sync::Arc,
@@ -23,11 +23,11 @@ use super::{
     report::Progress,
 };
 
-/// An eviction that waits for a certain hub looks again after this.
+/// The interval of retries of an eviction while the hub is in doubt.
 const DOUBT_INTERVAL: Duration = Duration::from_secs(1);
 
 impl WorkController {
-    /// Records that are being deleted, and those whose work is absent.
+    /// Finalizes this agent's records that are being deleted, and evicts records whose work is absent.
     pub(super) fn pass_records(&mut self) {
         if !self.duty.works.is_complete() {
             return;
@@ -42,7 +42,7 @@ impl WorkController {
             self.duty.works.get(&record.spec.manifest_work_name) == Lookup::Absent
         };
         let absent: Vec<bool> = records.iter().map(is_absent).collect();
-        // Nothing goes with a record that no agent has applied: it tells nothing of the hub either.
+        // A record that owns nothing does not count: its eviction deletes no object, and says nothing about the hub.
         let counted = records.iter().zip(&absent).filter(|(record, _)| may_own(record));
         let counts = (counted.clone().filter(|(_, absent)| **absent).count(), counted.count());
         self.hub.follow(&mut self.clients, &self.duty, &self.agent.cluster);
@@ -83,7 +83,7 @@ impl WorkController {
         }
     }
 
-    /// A work that cannot be read may orphan its objects.
+    /// Finalizes a record, unless its work cannot be read: the work may orphan its objects.
     fn finalize(&mut self, record: &AppliedManifestWork) -> Result<Progress> {
         match self.duty.works.get(&record.spec.manifest_work_name) {
             Lookup::Object(work) => {
@@ -94,7 +94,7 @@ impl WorkController {
         }
     }
 
-    /// One step of an eviction; returns when to look again.
+    /// Takes one step of an eviction; returns when the next one is due.
     fn evict(
         &mut self,
         record: &AppliedManifestWork,
@@ -144,8 +144,8 @@ impl WorkController {
         Ok(None)
     }
 
-    /// Asks the hub itself whether the work is gone. A record of another address of the hub goes once the one of this
-    /// address owns the objects.
+    /// Returns whether the hub confirms that the work is gone. A record of another address of the hub is evicted once
+    /// the record of this address owns the objects.
     fn is_evictable(&mut self, record: &AppliedManifestWork, is_absent: bool) -> Result<bool> {
         let name = &record.spec.manifest_work_name;
         if !is_absent {
@@ -162,13 +162,13 @@ impl WorkController {
     }
 }
 
-/// Whether objects may go with the record. Agents set its finalizer before they apply any, and list them later.
+/// Returns whether the record may own objects. Agents set its finalizer before they apply any, and list them later.
 fn may_own(record: &AppliedManifestWork) -> bool {
     !record.status.applied_resources.is_empty()
         || finalizers(&record.metadata).contains(&APPLIED_FINALIZER)
 }
 
-/// What is known of a work that is gone.
+/// Returns a work that is gone, with its name alone.
 fn absent_work(record: &AppliedManifestWork, cluster: &str) -> ManifestWork {
     let metadata = ObjectMeta::new(Some(cluster), &record.spec.manifest_work_name);
     ManifestWork { metadata, ..ManifestWork::default() }

@@ -1,4 +1,4 @@
-//! What a pass tells the hub: the status of the work in one patch, and its finalizer.
+//! Writes of a pass to the hub: the work's status in one patch, and its finalizer.
 
 use apiclient::{api::parse, error::Result, resource::Target};
 use serde_json::{Value, json};
@@ -17,17 +17,17 @@ use super::{
     },
 };
 
-/// The outcome of a pass that no request ended.
+/// The outcome of a pass without an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
     Done,
-    /// Something is to be tried again: a manifest failed, or an object is being deleted.
+    /// Another pass is needed: a manifest failed, or an object is being deleted.
     Pending,
 }
 
 /// What a pass did with a manifest.
 pub(crate) struct ApplyAttempt {
-    /// `None` if it was not tried.
+    /// `None` if there was no attempt.
     pub(crate) applied: Option<std::result::Result<(), ApplyError>>,
     /// The object, or why there is none.
     pub(crate) object: std::result::Result<Value, Availability>,
@@ -35,7 +35,7 @@ pub(crate) struct ApplyAttempt {
     pub(crate) drifted: bool,
 }
 
-/// The entry of a manifest in the status of its work.
+/// Returns the entry of a manifest in the status of its work.
 pub(crate) fn manifest_condition(
     io: &dyn WorkIo,
     work: &ManifestWork,
@@ -52,7 +52,7 @@ pub(crate) fn manifest_condition(
     let (configs, identifier) = (&work.spec.manifest_configs, manifest.identifier());
     let condition_rules = condition_rules(configs, &identifier);
     condition_rules::retain(&mut entry.conditions, condition_rules);
-    // What was not applied is read with the agent's rights, and an executor might lack them: the last values stay.
+    // After a failure, the object was read as the agent, which the executor might not be allowed to: keep old values.
     let may_read = work.spec.executor.is_none() || !matches!(attempt.applied, Some(Err(_)));
     let Some(object) = attempt.object.as_ref().ok().filter(|_| may_read) else { return entry };
     let rules = feedback_rules(configs, &identifier);
@@ -70,7 +70,7 @@ pub(crate) fn manifest_condition(
     entry
 }
 
-/// Writes the status of the work, if it changes, and returns its digest on the hub.
+/// Writes the work's status, if it changed, and an Event, if Applied changed; returns the status's digest on the hub.
 pub(crate) fn report(
     io: &mut dyn WorkIo,
     work: &ManifestWork,
@@ -98,13 +98,13 @@ pub(crate) fn report(
     Ok(written)
 }
 
-/// The status of condition Applied.
+/// Returns the status of condition Applied.
 fn applied(status: &ManifestWorkStatus) -> Option<&str> {
     let applied = conditions::find_status_condition(&status.conditions, APPLIED);
     applied.map(|condition| &*condition.status)
 }
 
-/// The known entry of a manifest: with the same place, or the only one of that object.
+/// Returns a manifest's entry in the current status: with the same index, or the only entry of its object.
 pub(crate) fn known_condition<'a>(
     work: &'a ManifestWork,
     manifest: &Manifest,
@@ -117,7 +117,7 @@ pub(crate) fn known_condition<'a>(
     })
 }
 
-/// Writes a status, if it differs, and returns its digest by the hub's answer.
+/// Writes a status, if it differs; returns the digest of the hub's answer.
 pub(crate) fn write_status(
     io: &mut dyn WorkIo,
     work: &ManifestWork,

@@ -1,7 +1,7 @@
-//! Strategy ServerSideApply: what is applied to an object, and what ignoreFields leave to this cluster.
+//! Strategy ServerSideApply: the fields to apply, and the fields that ignoreFields leave to this cluster.
 //!
-//! An annotation holds the hash of what was applied, as the Go agent writes and compares it (ocm
-//! `server_side_apply.go`). As long as it fits, drift of all other fields is mended.
+//! With ignoreFields, an annotation holds the hash of the applied manifest, as in the Go agent (ocm
+//! `server_side_apply.go`). While the hash matches, only drift of all other fields is corrected.
 
 use serde_json::{Map, Value, json};
 
@@ -15,7 +15,7 @@ use super::{
 
 /// A manifest, ready to apply.
 pub(crate) struct Required {
-    /// All that the manifest names, with the annotation.
+    /// The whole manifest, with the annotation.
     original: Value,
     hash: Option<String>,
     ignored: Vec<IgnoredField>,
@@ -23,7 +23,7 @@ pub(crate) struct Required {
 }
 
 struct IgnoredField {
-    /// Only what the spoke changed is ignored; otherwise, all that is there.
+    /// Whether the field is ignored only while the manifest is unchanged, and not always.
     on_spoke_change: bool,
     place: Place,
 }
@@ -36,7 +36,7 @@ enum Place {
 
 impl Required {
     /// # Errors
-    /// What is wrong with the ignoreFields.
+    /// Why the ignoreFields are invalid.
     pub(crate) fn new(manifest: Value, config: &ServerSideApplyConfig) -> Result<Self, String> {
         let ignored = ignored_fields(config)?;
         let mut original = manifest;
@@ -54,7 +54,7 @@ impl Required {
             let digest = format!("{:x}", md5::compute(go_format(&hashed)));
             annotate(&mut original, &digest);
             hash = Some(digest);
-            // A field that is not found in time would be taken over.
+            // Beyond the limit, an ignored field would not be found, and would be applied.
             on_change.into_iter().for_each(|field| field.remove(&mut hashed, &mut visits));
             if visits > MAX_VISITS {
                 return Err(format!("the paths visit more than {MAX_VISITS} values"));
@@ -64,12 +64,12 @@ impl Required {
         Ok(Self { original, hash, ignored, field_manager: config.field_manager().to_owned() })
     }
 
-    /// What is applied where the object is not there.
+    /// Returns what to apply if the object does not exist.
     pub(crate) fn original(&self) -> Value {
         self.original.clone()
     }
 
-    /// What is applied to `live`; `None` if it holds all of it.
+    /// Returns what to apply to `live`; `None` if the manifest is unchanged and `live` has all of it.
     pub(crate) fn against(&self, live: &Value, intent: Intent) -> Option<Value> {
         let intent = match &self.hash {
             Some(hash) if live["metadata"]["annotations"][SPEC_HASH] == **hash => Intent::Unchanged,
@@ -89,13 +89,13 @@ impl Required {
         if intent == Intent::Unchanged && has_all {
             return None;
         }
-        // Of this very version: another writer's value or owner must not be taken back.
+        // Only to this version: an old value or owner must not overwrite a newer one.
         required["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"].clone();
         Some(required)
     }
 }
 
-/// An ignored field that this manager owns keeps its value: the server would remove it otherwise.
+/// Copies live values of ignored fields that this manager owns: otherwise, the server would remove the fields.
 fn keep(required: &mut Value, original: &Value, live: &Value, owners: &Owners<'_>) {
     match (required, original, live) {
         (Value::Object(required), Value::Object(original), Value::Object(live)) => {
@@ -137,7 +137,7 @@ fn ignored_fields(config: &ServerSideApplyConfig) -> Result<Vec<IgnoredField>, S
                 Ok(path) => {
                     ignored.push(IgnoredField { on_spoke_change, place: Place::Path(path) })
                 }
-                // As upstream, which applies the manifest all the same.
+                // Like upstream, applies the manifest anyway.
                 Err(error) => {
                     log::warn!(path = path, error = error; "ignoring a path of ignoreFields")
                 }
@@ -153,7 +153,7 @@ fn ignored_fields(config: &ServerSideApplyConfig) -> Result<Vec<IgnoredField>, S
     Ok(ignored)
 }
 
-/// A path whose last segment follows a dot: upstream parses what stands before it.
+/// Parses a path whose last segment follows a dot, and like upstream also the part before the dot.
 fn path_of(path: &str) -> Result<JsonPath, String> {
     let (parents, _) = path.rsplit_once('.').ok_or("a path must have a dot")?;
     JsonPath::parse(parents)?;
@@ -163,7 +163,7 @@ fn path_of(path: &str) -> Result<JsonPath, String> {
 impl IgnoredField {
     fn remove(&self, object: &mut Value, visits: &mut usize) {
         match &self.place {
-            // What does not fit the object is not there.
+            // A path that does not fit the object removes nothing.
             Place::Path(path) => drop(path.remove(object, visits)),
             Place::Pointer(pointer) => remove_pointer(object, pointer),
         }
@@ -198,7 +198,7 @@ fn annotate(object: &mut Value, hash: &str) {
     annotations[SPEC_HASH] = hash.into();
 }
 
-/// Of each metadata, also of a template's.
+/// Covers all metadata, also in templates.
 fn remove_null_creation_timestamps(value: &mut Value) {
     match value {
         Value::Object(fields) => {

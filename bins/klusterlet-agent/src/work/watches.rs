@@ -1,5 +1,4 @@
-//! Metadata watches on applied kinds: one for each kind, cluster-wide. They tell which work an object belongs to whose
-//! desired state changed.
+//! Cluster-wide metadata watches, one for each applied kind. They find the works whose objects changed.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,12 +20,12 @@ use serde_json::Value;
 
 use super::objects::{Kind, ResourceIdentifier, digest, group_resource};
 
-/// How soon a change of an object's status has to be reported, for which its work has rules.
+/// How soon a change of an object's status is reported, by the rules of its work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Scrape {
     #[default]
     Never,
-    /// At the interval.
+    /// At the status sync interval.
     Poll,
     /// At once.
     Watch,
@@ -39,32 +38,32 @@ pub(crate) struct Followed {
     pub(crate) scrape: Scrape,
 }
 
-/// What was last seen of an object; the default when it is absent.
+/// Digests of the last observed state of an object; the default stands for an absent object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Seen {
     desired: u64,
     version: u64,
 }
 
-/// A change of an object that no pass has taken up yet.
+/// A change of an object that no pass has handled yet.
 #[derive(Clone, Copy, Debug)]
 struct Change {
-    /// Of more than its status.
+    /// Whether more than its status changed.
     is_desired: bool,
-    /// The only state seen since the last pass: it may be the echo of a write whose answer is on its way.
+    /// The only state observed since the last pass: it may be the echo of a write that has no answer yet.
     echo: Option<Seen>,
 }
 
-/// The applied objects and the works that they belong to; shared by all watches.
+/// The applied objects and their works, which all watches share.
 #[derive(Clone, Default)]
 pub(crate) struct Watches(Arc<Mutex<State>>);
 
-/// The watch of a kind, until `stop` is raised: then no work applies it any more, or another one has replaced it.
+/// The watch of a kind. `stop` is raised when no work applies the kind any more, or another watch replaces this one.
 struct KindWatch {
     version: String,
-    /// Since when its requests fail.
+    /// When its requests began to fail; `None` while they succeed.
     refused: Option<Instant>,
-    /// The server does not serve this version, or not to the agent.
+    /// Whether the server does not serve this version, or refuses the agent's requests for it.
     is_unserved: bool,
     stop: Stop,
 }
@@ -85,7 +84,7 @@ struct State {
 }
 
 impl Watches {
-    /// Follows these objects of a work, and no longer what it had before.
+    /// Follows these objects of a work, instead of its previous ones.
     pub(crate) fn follow(&self, work: &str, objects: &[Followed], client: &Client, stop: &Stop) {
         let mut new = Vec::new();
         let mut state = lock(&self.0);
@@ -100,7 +99,7 @@ impl Watches {
             *known = (*known).max(*scrape);
             let version = resource.version.to_string();
             let known = state.kinds.get(&object.kind());
-            // A version that is served no more gives way to another one.
+            // Another version replaces one that is no longer served.
             if known.is_none_or(|known| known.is_unserved && known.version != version) {
                 let stop = stop.child();
                 new.push((resource.clone(), stop.clone()));
@@ -124,7 +123,7 @@ impl Watches {
         }
     }
 
-    /// Follows only the objects of these works.
+    /// Stops following the objects of works for which `is_known` returns `false`.
     pub(crate) fn retain(&self, is_known: impl Fn(&str) -> bool) {
         let mut state = lock(&self.0);
         let unknown: Vec<_> = state.works.extract_if(.., |work, _| !is_known(work)).collect();
@@ -134,7 +133,7 @@ impl Watches {
         }
     }
 
-    /// Takes the works whose objects changed, each with how soon it has a pass: Poll or Watch.
+    /// Takes the works whose objects changed, each with how soon its pass is due: Poll or Watch.
     pub(crate) fn take_changed(&self) -> BTreeMap<String, Scrape> {
         let mut state = lock(&self.0);
         let mut works = BTreeMap::new();
@@ -149,21 +148,21 @@ impl Watches {
         works
     }
 
-    /// Since when a work has objects of kinds that cannot be watched: they are polled.
+    /// Returns since when one of a work's kinds cannot be watched: such a work is polled.
     pub(crate) fn refused_since(&self, work: &str) -> Option<Instant> {
         let state = lock(&self.0);
         let objects = state.works.get(work).into_iter().flatten();
         objects.filter_map(|object| state.kinds.get(&object.kind())?.refused).min()
     }
 
-    /// The kinds that cannot be watched.
+    /// Returns the kinds that cannot be watched.
     pub(crate) fn refused(&self) -> Vec<String> {
         let state = lock(&self.0);
         let refused = state.kinds.iter().filter(|(_, watch)| watch.refused.is_some());
         refused.map(|((group, plural), _)| group_resource(group, plural)).collect()
     }
 
-    /// Watches a kind until it is `ended`, and wakes the loop of `stop` at changes.
+    /// Watches a kind until `ended` is raised; each change wakes the loop of `stop`.
     fn watch(&self, client: &Client, resource: &Resource, ended: &Stop, stop: &Stop) {
         let target = resource.everywhere();
         let selection = Selection { metadata_only: true, ..Selection::all(target) };
@@ -193,8 +192,8 @@ impl Watches {
         });
     }
 
-    /// Notes the state of an object that this agent has written: its event is not a change, unless another work has the
-    /// object, too, which has not seen this state.
+    /// Records the state of an object that this agent wrote: the event of the write is not a change. If other works
+    /// have the object, too, it is one: they have not seen this state.
     pub(crate) fn wrote(&self, resource: &Resource, object: &Value) {
         let (identifier, mut state) = (identifier(resource, object), lock(&self.0));
         let State { objects, changed, .. } = &mut *state;
@@ -207,7 +206,7 @@ impl Watches {
         }
     }
 
-    /// Notes an object, if it is an applied one; returns it.
+    /// Records the state of an object and returns its identifier, if a work applies it.
     fn note(
         &self,
         resource: &Resource,
@@ -224,7 +223,7 @@ impl Watches {
         })
     }
 
-    /// Notes the objects that a list lacks.
+    /// Records the objects that a list lacks as absent.
     fn note_absent(&self, resource: &Resource, listed: &BTreeSet<ResourceIdentifier>) {
         let mut state = lock(&self.0);
         let of_kind = state.objects.keys().filter(|object| object.kind() == kind(resource));
@@ -234,7 +233,7 @@ impl Watches {
         }
     }
 
-    /// Nobody has a pass at once: a server that starts refuses everything for a moment.
+    /// Records whether a watch fails. No pass is due at once: a server that starts refuses everything for a moment.
     fn set_error(&self, resource: &Resource, error: Option<&Error>) {
         let (kind, mut state) = (kind(resource), lock(&self.0));
         let watch = state.kinds.get_mut(&kind).filter(|watch| watch.version == *resource.version);
@@ -250,7 +249,7 @@ impl State {
         self.objects.get(object).into_iter().flat_map(|object| &object.works)
     }
 
-    /// Notes a change that concerns some work. Any change of the desired state does.
+    /// Records a change of the desired state, or of the status if a work has rules for it.
     fn saw(&mut self, object: &ResourceIdentifier, now: Seen) {
         let Some(known) = self.objects.get_mut(object) else { return };
         let before = known.seen.replace(now);
@@ -266,14 +265,14 @@ impl State {
         }
     }
 
-    /// The work no longer has the object.
+    /// Removes a work from the works of an object.
     fn release(&mut self, object: &ResourceIdentifier, work: &str) {
         if let Some(object) = self.objects.get_mut(object) {
             object.works.remove(work);
         }
     }
 
-    /// Forgets the objects among these that no work has, and ends the watches of their kinds.
+    /// Forgets any of these objects without works, and ends the watches of kinds without objects.
     fn forget_unapplied(&mut self, objects: &[ResourceIdentifier]) {
         for object in objects {
             if self.objects.get(object).is_none_or(|object| !object.works.is_empty()) {
@@ -305,7 +304,7 @@ fn identifier(resource: &Resource, object: &Value) -> ResourceIdentifier {
 }
 
 impl Seen {
-    /// The desired state changes with the generation, or with the version where the kind counts no generations.
+    /// Digests metadata. The generation stands for the desired state; without one, the resourceVersion does.
     fn of(metadata: &Value) -> Self {
         let version = &metadata["resourceVersion"];
         let generation = match &metadata["generation"] {

@@ -1,4 +1,4 @@
-//! The steps of a path and their text, as client-go reads it (`util/jsonpath/parser.go`).
+//! Parser of a path into its steps, like client-go's (`util/jsonpath/parser.go`).
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 pub(super) enum PathStep {
     Field(String),
     Wildcard,
-    /// `..`: the value and all below it that hold others.
+    /// `..`: the value and all its descendants, except for leaves.
     Descent,
     Slice(Slice),
     Union(Vec<Vec<Self>>),
@@ -23,7 +23,7 @@ pub(super) struct Slice {
     pub(super) step: Option<i64>,
 }
 
-/// `[?(left operator right)]`, or `[?(left)]` for what exists.
+/// `[?(left operator right)]`, or `[?(left)]`, which tests for existence.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Filter {
     pub(super) left: Vec<PathStep>,
@@ -65,7 +65,7 @@ pub(super) fn parse_steps(text: &str) -> Result<Vec<PathStep>, String> {
     Ok(steps)
 }
 
-/// Reads to the `)` outside of quotes, of which a filter has one pair.
+/// Reads up to the first `)` outside of quotes; a filter has one pair of quotes.
 fn parse_filter<'a>(text: &'a str, steps: &mut Vec<PathStep>) -> Result<&'a str, String> {
     let (mut quote, mut is_closed, mut last, mut end) = (None, false, ' ', None);
     for (at, c) in text.char_indices() {
@@ -101,7 +101,7 @@ fn filter(text: &str) -> Result<Filter, String> {
     Ok(Filter { left: parse_steps(left)?, comparison: Some((operator, parse_steps(right)?)) })
 }
 
-/// Reads to the next `]`: an index, a slice, a key, or several of them.
+/// Reads up to the next `]`: an index, a slice, a key, or several of them.
 fn parse_array<'a>(text: &'a str, steps: &mut Vec<PathStep>) -> Result<&'a str, String> {
     let (inner, rest) = text.split_once(']').ok_or("unterminated array")?;
     if inner.contains('\n') {
@@ -168,7 +168,7 @@ fn parse_quoted<'a>(
     Err("unterminated quoted string".to_owned())
 }
 
-/// Reads a name up to the next terminator; a backslash takes the meaning of the next character.
+/// Reads a name up to the next terminator; a backslash escapes the next character.
 fn parse_field<'a>(text: &'a str, steps: &mut Vec<PathStep>) -> &'a str {
     let (mut name, mut is_escaped, mut end) = (String::new(), false, text.len());
     for (at, c) in text.char_indices() {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::world::{OBJECTS, RECORD, WORK, World};
 use crate::work::{applied_manifest_work::APPLIED_MANIFEST_WORKS, objects::WORK_FINALIZER};
 
-/// What others do.
+/// A change by others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
     /// The work names other manifests.
@@ -19,7 +19,7 @@ pub(super) enum Change {
     Drift,
     DeleteObject,
     DeleteRecord,
-    /// The executor gets its rights, or loses them.
+    /// The executor gets or loses its permissions.
     TurnRights,
 }
 

@@ -1,4 +1,4 @@
-//! A process' connection to both servers, on which a request may fail.
+//! Connection of a process to both servers, on which a request may fail.
 
 use apiclient::{
     client::Preconditions,
@@ -28,7 +28,7 @@ pub(super) enum Fault {
     Change(Change),
 }
 
-/// A process' connection to both servers, with one fault.
+/// A process's connection to both servers, with one fault at most.
 pub(super) struct Connection {
     world: World,
     fault: Option<(usize, Fault)>,
@@ -47,7 +47,7 @@ impl Connection {
         (self.world, self.sent)
     }
 
-    /// Sends a request that does `what`.
+    /// Sends a request, whose effect is `what`.
     fn send<T>(&mut self, what: impl FnOnce(&mut World) -> Result<T>) -> Result<T> {
         let lost = || Error::Unreachable("lost".into());
         if self.killed {
@@ -88,7 +88,7 @@ fn check_guard(object: &Value, uid: &Value, version: &Value) -> Result<()> {
     }
 }
 
-/// Refuses an executor without rights.
+/// Refuses an executor without permissions.
 fn authorize(world: &World, side: Side<'_>) -> Result<()> {
     match (side, world.executor) {
         (Side::ManagedAs(_), Some(false)) => Err(Error::Forbidden("denied".into())),
@@ -189,7 +189,7 @@ impl WorkIo for Connection {
         })
     }
 
-    /// Without owners of fields: what is applied is merged.
+    /// Merges the object; fields have no owners here.
     fn apply(
         &mut self,
         side: Side<'_>,

@@ -19,9 +19,9 @@ pub(super) struct World {
     uids: u64,
     pub(super) digests: Vec<(String, u64)>,
     pub(super) spec: Spec,
-    /// Objects that a final spec has orphaned, by uid.
+    /// Uids of the objects that the final spec orphans.
     pub(super) orphaned: Vec<Value>,
-    /// Whether the executor has its rights; `None` if the work has none.
+    /// Whether the executor has its permissions; `None` if the work has no executor.
     pub(super) executor: Option<bool>,
     /// The agent may update objects, but not patch them.
     pub(super) lacks_patch: bool,
@@ -65,7 +65,7 @@ impl World {
         value
     }
 
-    /// Notes a write with the agent's own rights: only giving an object up may use them instead of the executor's.
+    /// Judges a write with the agent's own permissions: if the work has an executor, it may only release an object.
     pub(super) fn note_own_write(&mut self, key: &str, body: &Value) {
         let is_release = body.as_object().is_some_and(|fields| fields.len() == 1)
             && body["metadata"]["ownerReferences"].is_array();
@@ -120,7 +120,7 @@ impl World {
         }
     }
 
-    /// Whether the garbage collector has something to do.
+    /// Returns whether the garbage collector has objects to delete.
     pub(super) fn collectable(&self) -> bool {
         OBJECTS.iter().any(|key| self.dangles(key))
     }
@@ -134,7 +134,7 @@ impl World {
         }
     }
 
-    /// Whether every owner of an object is gone.
+    /// Returns whether an object has owners, and all are gone.
     fn dangles(&self, key: &str) -> bool {
         let record = self.objects.get(RECORD).map(|record| &record["metadata"]["uid"]);
         let references = self.objects.get(key).map(|object| &object["metadata"]["ownerReferences"]);
@@ -210,7 +210,7 @@ impl World {
     }
 }
 
-/// Whether another work applies the object, too.
+/// Returns whether another work applies the object, too.
 fn is_shared(object: &Value) -> bool {
     let references = object["metadata"]["ownerReferences"].as_array();
     references.into_iter().flatten().any(|owner| owner["uid"] == "o")

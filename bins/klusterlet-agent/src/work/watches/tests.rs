@@ -3,7 +3,7 @@ use serde_json::json;
 
 use super::*;
 
-/// Of a work that has the object.
+/// Watches of one work, which has the object.
 fn watches(object: &ResourceIdentifier, scrape: Scrape) -> Watches {
     let watches = Watches::default();
     let mut state = lock(&watches.0);
