@@ -204,7 +204,7 @@ impl Reporter {
             "connection": remote.cluster.to_json(),
             "resources": kinds,
             "queue": queue,
-            "notInStep": not_in_sync,
+            "notInSync": not_in_sync,
         })
     }
 }

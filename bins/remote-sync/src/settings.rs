@@ -213,7 +213,7 @@ fn own() -> Vec<Flag> {
         "ignore-field" List "" =>
             "KIND:POINTER of a field to set on creation and then ignore, as in deployments.apps:/spec/replicas.";
         "namespace-prefix" String "" =>
-            "Only namespaces with this prefix, on both sides (default: all).";
+            "Only source namespaces with this prefix (default: all).";
         "resource" List "" =>
             "Kinds to sync: plural.group or group/version/plural; in the core group plural or v1/plural. Required.";
         // A list, so that a second value is an error.

@@ -51,7 +51,7 @@ fn oversized_objects_fail_alone() {
         failing(&sidecar).unwrap_or(0.0) >= all - 2.0
     });
     subject.copies(&sidecar, "after");
-    let apart = state(&sidecar)["remotes"]["hub"]["notInStep"].clone();
+    let apart = state(&sidecar)["remotes"]["hub"]["notInSync"].clone();
     let apart = apart.as_array().expect("a list");
     assert!(apart.iter().any(|it| it["state"] == "failing"), "{apart:?}");
     assert!(
@@ -67,7 +67,7 @@ fn oversized_objects_fail_alone() {
     let of_before = |it: &Value| it["pair"].as_str().is_some_and(|it| it.ends_with("/before"));
     let noted = || {
         let state = state(&sidecar);
-        let apart = state["remotes"]["hub"]["notInStep"].as_array().cloned().unwrap_or_default();
+        let apart = state["remotes"]["hub"]["notInSync"].as_array().cloned().unwrap_or_default();
         apart.iter().any(of_before)
     };
     within(20, "it is too large", noted);
