@@ -1,4 +1,4 @@
-//! Add-ons of this cluster on the hub: whether each is available by its Lease, and the credentials that it needs.
+//! Add-ons of this cluster on the hub: their availability, by their Leases, and their credentials.
 
 mod context;
 pub(crate) mod managed_cluster_addon;
@@ -25,7 +25,7 @@ use crate::{
 
 type AddOns = BTreeMap<String, Arc<AddOn>>;
 
-/// Starts the watch of add-ons, and a loop for each cluster that their agents run on: neither waits for the other.
+/// Starts the watch of add-ons, and a loop for each cluster on which their agents run: neither waits for the other.
 pub(crate) fn start(agent: &Arc<Agent>) -> Result<()> {
     runtime::spawn_with("addons", agent, follow)?;
     runtime::spawn_with("addon-agents", agent, |agent| run(agent, false))?;
@@ -35,7 +35,7 @@ pub(crate) fn start(agent: &Arc<Agent>) -> Result<()> {
     }
 }
 
-/// Keeps the add-ons of each session once the hub has accepted the cluster: before, it grants no right to them.
+/// Keeps the add-ons of each session once the hub has accepted the cluster: before, the agent may not read them.
 fn follow(agent: &Agent) {
     let apart = agent.other_spoke.is_some();
     while let Some(session) = agent.next_session() {
@@ -74,7 +74,7 @@ struct AddOnController<'a> {
     registrations: &'a mut RequestStore,
     store_due: Pace,
     secrets: BTreeMap<RegistrationSecret, SecretController>,
-    /// By the name and the namespace of the add-on.
+    /// By name and namespace of the add-on.
     reporters: BTreeMap<(String, String), AddOnReporter>,
 }
 
@@ -93,7 +93,7 @@ impl AddOnController<'_> {
         self.keep_secrets(&addons).min(self.report(&addons))
     }
 
-    /// Compares the desired credentials with the stored ones, and does what is due.
+    /// Compares the desired credentials with the stored ones, and takes the steps that are due.
     fn keep_secrets(&mut self, addons: &AddOns) -> Instant {
         let Self { agent, session, hosted, .. } = *self;
         if Instant::now() < self.store_due.at {
@@ -141,8 +141,8 @@ impl AddOnController<'_> {
     }
 }
 
-/// The desired registrations of all `addons` by their Secrets. `stored` has each kept Secret with its add-on; `None`
-/// deletes a Secret whose add-on `is_gone` from the hub for certain, or no longer names it.
+/// Returns the desired registrations of all `addons` by their Secrets. `stored` has each kept Secret with its add-on.
+/// `None` deletes a Secret: its add-on certainly `is_gone` from the hub, or no longer names the Secret.
 fn desired(
     addons: &AddOns,
     stored: &BTreeMap<RegistrationSecret, String>,
@@ -151,9 +151,9 @@ fn desired(
     let mut desired = BTreeMap::new();
     for addon in addons.values() {
         for (secret, registration) in &addon.registrations {
-            // An add-on that is about to be deleted gets no new ones: its agent may still need those that it has.
+            // An add-on that is being deleted gets no new credential, but its agent may still need the old ones.
             if !addon.terminating || stored.contains_key(secret) {
-                // Of two for one Secret the first counts.
+                // Of two registrations for one Secret, the first wins.
                 desired.entry(secret.clone()).or_insert_with(|| Some(registration.clone()));
             }
         }

@@ -43,14 +43,14 @@ pub(crate) struct Agent {
     pub(crate) stop: Stop,
     /// The cluster that holds the Secrets.
     pub(crate) management: Client,
-    /// The cluster that joins the hub, if that is another one.
+    /// The cluster that joins the hub; `None` if that is the management cluster.
     pub(crate) other_spoke: Option<Client>,
     pub(crate) credential: Store<Arc<Value>>,
     pub(crate) bootstraps: Vec<Store<SourceResult>>,
     pub(crate) claims: Vec<Store<String>>,
     pub(crate) nodes: Store<NodeResources>,
     pub(crate) started: SystemTime,
-    /// Requests in sessions with a hub, and by other requesters.
+    /// Requests in sessions with a hub, and by all other clients for hubs.
     pub(crate) session_requests: RequestMetrics,
     pub(crate) other_requests: RequestMetrics,
     pub(crate) heartbeat: Mutex<RenewalStatus>,
@@ -89,7 +89,7 @@ impl Agent {
         self.other_spoke.as_ref().unwrap_or(&self.management)
     }
 
-    /// The cluster that add-ons' agents run on, with their Leases and Secrets.
+    /// Returns the cluster on which add-ons' agents run, with their Leases and Secrets.
     pub(crate) fn cluster_of_addons(&self, hosted: bool) -> &Client {
         if hosted { &self.management } else { self.spoke() }
     }
@@ -98,13 +98,13 @@ impl Agent {
         read(&lock(&self.state))
     }
 
-    /// Changes the shared state and wakes whoever waits for a change.
+    /// Changes the shared state, and wakes all threads that wait for a change.
     pub(crate) fn update(&self, update: impl FnOnce(&mut SharedState)) {
         update(&mut lock(&self.state));
         self.stop.wake();
     }
 
-    /// Changes the status on the endpoint; no thread waits for that.
+    /// Changes the status on the endpoint, for which no thread waits.
     pub(crate) fn report(&self, report: impl FnOnce(&mut CertificateStatus)) {
         report(&mut lock(&self.state).status);
     }
@@ -129,23 +129,23 @@ impl Agent {
         self.update(|state| state.session = session);
     }
 
-    /// Waits for a session that has not ended; `None` at the end of the process.
+    /// Waits for a session that has not ended; returns `None` at the end of the process.
     pub(crate) fn next_session(&self) -> Option<Arc<HubSession>> {
         let mut next = None;
         controller::run(&self.stop, || {
             next = self.session().filter(|session| !session.stop.raised());
             next.is_none().then(|| Instant::now() + Stop::SLICE)
         });
-        // Sessions end a moment after the process.
+        // A session's `stop` is raised a moment after the process's.
         next.filter(|_| !self.stop.raised())
     }
 
-    /// This machine's clock, and that of the hub in use: the session's, or before there is one, the requester's.
+    /// Returns this machine's clock and the clock of the hub in use: by the session, or else by the requester.
     pub(crate) fn clocks(&self) -> Clocks {
         self.clocks_by(|session, requester| session.or(requester))
     }
 
-    /// This machine's clock, and that of the hub which issues the certificate: the requester's, or else the session's.
+    /// Returns this machine's clock and the clock of the issuing hub: by the requester, or else by the session.
     pub(crate) fn requester_clocks(&self) -> Clocks {
         self.clocks_by(|session, requester| requester.or(session))
     }
@@ -159,25 +159,25 @@ impl Agent {
         Clocks::new(SystemTime::now(), Instant::now(), hub)
     }
 
-    /// What source number `index` gave; `None` until it was read.
+    /// Returns the result of source `index`; `None` until it was read.
     pub(crate) fn source(&self, index: usize) -> Option<SourceResult> {
         let (source, store) = (&self.settings.bootstraps[index], &self.bootstraps[index]);
         bootstrap::result(source, store, &self.settings.namespace)
     }
 
-    /// The server of source number `index`, by which hubs are told apart.
+    /// Returns the URL of source `index`'s server, which identifies the hub.
     pub(crate) fn server(&self, index: usize) -> Option<String> {
         Some(self.source(index)?.ok()?.hub.url().to_owned())
     }
 
-    /// The selected one of several hubs: the index of its source, and its server. The selection ends when the source
-    /// leads to another server; a source without a valid bootstrap kubeconfig says nothing about the hub.
+    /// Returns the selected hub of several: the index of its source, and its server. The selection ends when the source
+    /// leads to another server; a source without a valid bootstrap kubeconfig does not end it.
     pub(crate) fn selected_hub(&self) -> Option<(usize, String)> {
         let (index, server) = self.read(|state| state.selected_hub.clone())?;
         self.server(index).is_none_or(|it| it == server).then_some((index, server))
     }
 
-    /// The bootstrap kubeconfig in use: the only one, or that of the selected hub.
+    /// Returns the bootstrap kubeconfig in use: the only one, or the selected hub's.
     pub(crate) fn bootstrap(&self) -> Option<Arc<BootstrapKubeconfig>> {
         self.source(self.source_in_use()?)?.ok()
     }
@@ -189,7 +189,7 @@ impl Agent {
         }
     }
 
-    /// Why no bootstrap kubeconfig is valid, or why no other hub can be selected.
+    /// Returns why no bootstrap kubeconfig is valid, or why no hub can be selected.
     pub(crate) fn bootstrap_error(&self) -> Option<String> {
         if let Some(error) = self.read(|state| state.selection_error.clone()) {
             return Some(format!("no hub can be selected: {error}"));
@@ -220,13 +220,13 @@ impl Agent {
         Ok(())
     }
 
-    /// Takes over the answer about the credential's Secret, unless an event has arrived since `revision`.
+    /// Stores the answer about the credential's Secret, unless an event has arrived since `revision`.
     pub(crate) fn set_credential(&self, revision: u64, secret: Option<Value>) {
         self.credential.put(revision, &self.settings.hub_secret, secret.map(Arc::new));
         self.stop.wake();
     }
 
-    /// `Secret ns/name`, for sentences about the credential.
+    /// Returns `Secret ns/name`, for sentences about the credential.
     pub(crate) fn secret_name(&self) -> String {
         format!("Secret {}/{}", self.settings.namespace, self.settings.hub_secret)
     }
@@ -247,7 +247,7 @@ impl Agent {
         errors.into_iter().chain(claims).chain(bootstraps).flatten().collect()
     }
 
-    /// Logs `message` and writes it as an Event on the Secret; a failed Event stops nothing.
+    /// Logs `message`, and writes it as an Event on the Secret; the failure of an Event is only logged.
     pub(crate) fn record_event(&self, reason: &'static str, warning: bool, message: &str) {
         let (level, target) = (if warning { Level::Warn } else { Level::Info }, self.credential());
         log_object!(level, target, event = reason; "{message}");

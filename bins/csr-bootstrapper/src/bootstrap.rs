@@ -1,4 +1,4 @@
-//! Bootstrap kubeconfigs of files or Secrets, and which of them is in use.
+//! Bootstrap kubeconfigs, from files or Secrets.
 
 use std::{sync::Arc, time::Duration};
 
@@ -19,21 +19,21 @@ use serde_json::Value;
 
 use crate::settings::BootstrapSource;
 
-/// The kubelet takes up to two minutes to update a Secret's volume; this adds little.
+/// The interval of reads of a file. It adds little to the kubelet's delay for a Secret's volume, up to two minutes.
 const READ_INTERVAL: Duration = Duration::from_secs(2);
 
-/// The hub that a bootstrap kubeconfig leads to, and the connection.
+/// The hub of a bootstrap kubeconfig, and the connection to it.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct BootstrapKubeconfig {
     pub(crate) hub: Hub,
     pub(crate) config: ClusterConfig,
 }
 
-/// What a source gave when it was read last: a bootstrap kubeconfig, or the reason why none is valid.
+/// The result of a source's last read: a bootstrap kubeconfig, or the reason why none is valid.
 pub(crate) type SourceResult = Result<Arc<BootstrapKubeconfig>, String>;
 
 impl BootstrapKubeconfig {
-    /// The connection to the hub with the agent's own identity.
+    /// Returns the connection to the hub with the agent's own identity.
     pub(crate) fn as_agent(&self, identity: &KeyPair) -> ClusterConfig {
         ClusterConfig { identity: Some(identity.clone()), auth: Auth::None, ..self.config.clone() }
     }
@@ -48,7 +48,7 @@ impl BootstrapKubeconfig {
     }
 }
 
-/// What `source` gave, whose Secret is in `namespace`; `None` until it was read.
+/// Returns the result of `source`, whose Secret is in `namespace`; `None` until it was read.
 pub(crate) fn result(
     source: &BootstrapSource,
     store: &Store<SourceResult>,

@@ -1,4 +1,4 @@
-//! Capacity of the spoke: what all its nodes have together, for Placements to choose by.
+//! Capacity of the spoke: the resources of all its nodes, by which Placements choose clusters.
 
 use std::{collections::BTreeMap, fmt::Write};
 
@@ -9,14 +9,14 @@ use serde_json::{Map, Value, json};
 
 static NODES: Resource = Resource::v1("", "nodes", "Node");
 
-/// More nodes than Kubernetes is made for (5,000) cost more memory than the sum is worth.
+/// Maximum number of nodes. Kubernetes supports 5,000; far more would cost more memory than the sum is worth.
 const MAX_NODES: usize = 20_000;
 /// Memory limit for the resources of all nodes, in bytes; a node needs some 200.
 const MAX_TOTAL_LENGTH: usize = 8 << 20;
 
 type ResourceList = BTreeMap<String, String>;
 
-/// Capacity and allocatable of a node, a line each of names and quantities: a tenth of the maps' memory.
+/// Capacity and allocatable of a node, each as a line of names and quantities: maps would take ten times the memory.
 pub(crate) type NodeResources = Box<str>;
 
 /// Suffixes of quantities: 10^-3 to 10^18, and 2^10 to 2^60.
@@ -26,7 +26,7 @@ const BINARY: [&str; 6] = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Capacity {
     capacity: ResourceList,
-    /// Of those that pods can be scheduled to.
+    /// Only of schedulable nodes.
     allocatable: ResourceList,
 }
 
@@ -42,7 +42,7 @@ pub(crate) fn follow(store: &Store<NodeResources>, spoke: &Client, stop: &Stop) 
     store.run(spoke, &selection, stop, &mut { resources }, &mut || stop.wake());
 }
 
-/// The resources of `node`; `None` if they cannot be read. One that takes no pods has nothing allocatable.
+/// Returns the resources of `node`; `None` if they are invalid. An unschedulable node has nothing allocatable.
 fn resources(node: Node) -> Option<NodeResources> {
     let mut text = String::new();
     append(&mut text, &node.status.capacity)?;
@@ -64,7 +64,7 @@ fn append(text: &mut String, list: &ResourceList) -> Option<()> {
     Some(())
 }
 
-/// The sum over all nodes; `None` if one is invalid.
+/// Returns the sum over all nodes; `None` if one is invalid.
 fn sum(nodes: &BTreeMap<String, Option<NodeResources>>) -> Option<Capacity> {
     let (mut capacity, mut allocatable) = (BTreeMap::new(), BTreeMap::new());
     for node in nodes.values() {
@@ -87,7 +87,7 @@ fn add<'a>(sums: &mut BTreeMap<&'a str, i128>, list: &'a str) -> Option<()> {
     Some(())
 }
 
-/// A quantity in thousandths, which no resource of a node is finer than. Servers have it in canonical form: digits and
+/// Returns a quantity in thousandths, the finest unit of a node's resources. Servers use the canonical form: digits and
 /// a suffix (apimachinery `pkg/api/resource/quantity.go`). `None` for any other text.
 fn milli(quantity: &str) -> Option<i128> {
     let end = quantity.find(|c: char| !c.is_ascii_digit()).unwrap_or(quantity.len());
@@ -102,7 +102,7 @@ fn milli(quantity: &str) -> Option<i128> {
     i128::from(digits.parse::<u64>().ok()?).checked_mul(factor)
 }
 
-/// Thousandths as a quantity: memory in Ki, as the kubelet has it.
+/// Formats thousandths as a quantity: memory in Ki, like the kubelet.
 fn text(milli: i128) -> String {
     match (milli / 1000, milli % 1000) {
         (whole, 0) if whole >= 1 << 20 && whole % 1024 == 0 => format!("{}Ki", whole / 1024),
@@ -112,12 +112,12 @@ fn text(milli: i128) -> String {
 }
 
 impl Capacity {
-    /// What all nodes have together; `None` while that is not known.
+    /// Returns the resources of all nodes; `None` while they are unknown.
     pub(crate) fn of(nodes: &Store<NodeResources>) -> Option<Self> {
         nodes.read(sum)?.filter(|_| nodes.is_complete())
     }
 
-    /// The changes to the reported status. Other components have resources of their own in `capacity`, but not in
+    /// Returns the changes to the reported status. Other components may add resources to `capacity`, but not to
     /// `allocatable` (ocm `pkg/registration/spoke/managedcluster/resource_reconcile.go`, reconcile).
     pub(crate) fn differences(&self, reported: &Value) -> Map<String, Value> {
         let capacity = changed(&self.capacity, &reported["capacity"]);
@@ -131,7 +131,7 @@ impl Capacity {
     }
 }
 
-/// Returns whether `reported` is the quantity `ours`, however it is written.
+/// Returns whether `reported` is the same quantity as `ours`, in any notation.
 fn same(reported: &Value, ours: &str) -> bool {
     let reported = reported.as_str().map_or_else(|| reported.to_string(), str::to_owned);
     reported == ours || milli(&reported).is_some_and(|it| milli(ours) == Some(it))

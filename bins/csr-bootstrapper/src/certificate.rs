@@ -1,8 +1,8 @@
-//! Certificate of the cluster or of an add-on, from the need for one to the Secret that holds it.
+//! Certificate of the cluster or of an add-on, from its need to the Secret that holds it.
 //!
-//! [`Certificate::sync`] takes one step at a time, like client-go's `rotateCerts`, and reaches both clusters through
-//! the trait [`Io`](io::Io) alone. `manager.rs` is the cluster's loop, `cluster.rs` its side of `Io`. The model
-//! implements `Io`, too.
+//! `Certificate::sync` takes one step at a time, like client-go's `rotateCerts`, and reaches both clusters only
+//! through the trait `Io`. `manager.rs` is the cluster's loop, `cluster.rs` its `Io`. The model implements
+//! `Io`, too.
 
 pub(crate) mod cluster;
 pub mod csr;
@@ -44,10 +44,10 @@ const SAVED: &str = "ClientCertificateCreated";
 const GONE: &str = "CSRGone";
 const REPAIRED: &str = "SecretSave";
 
-/// A pending CSR is announced once more after this (kubelet gives up by then: client-go
+/// How long a CSR is pending before it is reported again (kubelet gives up by then: client-go
 /// `util/certificate/certificate_manager.go:48-50`).
 const LONG_PENDING: Duration = Duration::from_secs(900);
-/// The time until a hub with too many requests is asked again.
+/// The interval of counts on a hub with too many pending requests.
 const HALT: Duration = Duration::from_secs(60);
 
 /// Messages of condition ClusterCertificateRotated, in upstream's words.
@@ -57,20 +57,20 @@ const NOT_CREATED: &str = "Failed to create CSR";
 /// The progress of one certificate: plain data.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Certificate {
-    /// The name of the stored request, as of the last step.
+    /// The name of the stored request at the last step.
     request: Option<String>,
-    /// It ended without a certificate: the next one needs a key of its own.
+    /// Whether this request ended without a certificate: the next one needs a new key.
     ended: bool,
     requester: Option<Requester>,
-    /// That hub has room for one more CSR.
+    /// Whether the requester's hub has room for one more CSR.
     counted: bool,
-    /// This process has seen its CSR there.
+    /// Whether this process has seen its CSR on that hub.
     posted: bool,
     waiting: Option<Waiting>,
-    /// The hash of this process's last certificate, and the end of its least use.
+    /// The hash of this process's last certificate, and the end of its least time of use.
     obtained: Option<(String, Instant)>,
     pace: CredentialPace,
-    /// Condition ClusterCertificateRotated, once there has been a rotation.
+    /// Condition ClusterCertificateRotated, once known.
     pub(crate) rotated: Option<Condition>,
 }
 
@@ -88,7 +88,7 @@ impl Certificate {
         self.waiting.as_ref().and(self.request.as_deref())
     }
 
-    /// What the credential in `what` ("Secret ns/name") needs.
+    /// Returns the need of the credential in `what` ("Secret ns/name").
     pub(crate) fn need(
         &self,
         what: &str,
@@ -103,7 +103,7 @@ impl Certificate {
         validate::need(what, validation, due_in, refused)
     }
 
-    /// Does what is due; returns when to come again if nothing changes.
+    /// Takes the step that is due; returns when the next one is due if nothing changes.
     pub(crate) fn sync(&mut self, context: &mut CertificateContext<'_>) -> Result<Instant> {
         self.see_requester(context.requester);
         let stored = context.io.stored()?;
@@ -119,7 +119,7 @@ impl Certificate {
         }
     }
 
-    /// Nothing seen of one request counts for another one.
+    /// Forgets what was observed of another request.
     fn see_request(&mut self, stored: Option<&CertificateRequest>) {
         let stored = stored.map(|request| request.name.clone());
         if self.request != stored {
@@ -128,8 +128,8 @@ impl Certificate {
         }
     }
 
-    /// Nothing seen by one requester counts for another one, or on another hub. A rest lasts for both requesters: where
-    /// the hub refuses the agent now and then, they alternate.
+    /// Forgets what another requester observed, or the same one on another hub. A rest lasts for both requesters of a
+    /// hub: they alternate if the hub sometimes refuses the agent.
     fn see_requester(&mut self, requester: Option<&Requester>) {
         let Some(requester) = requester else { return };
         let known = self.requester.replace(requester.clone());
@@ -148,7 +148,7 @@ impl Certificate {
         stored: Option<CertificateRequest>,
         context: &mut CertificateContext<'_>,
     ) -> Result<()> {
-        // An earlier process may have ended before it reported its certificate, and somebody may have put one there.
+        // An earlier process may have ended before it reported its certificate, or somebody else may have saved one.
         if let Ok(usable) = context.validation {
             self.rotated = Some(Condition::rotated(&usable.chain));
         }
@@ -182,7 +182,7 @@ impl Certificate {
         if let Some(until) = self.pace.resting(now) {
             return Ok(until);
         }
-        // A key in use gets no other certificate.
+        // A key in use must not get another certificate.
         let is_open = |request: &CertificateRequest| !self.ended && !context.is_saved(request);
         let Some(request) = stored.filter(is_open) else { return self.begin(why, context) };
         let Some(csr) = context.io.csr(&request.name)? else { return self.post(&request, context) };
@@ -211,18 +211,18 @@ impl Certificate {
         context.io.notify(Warn, failure.reason, message);
     }
 
-    /// Makes a request and stores it, unless the hub has too many.
+    /// Creates and stores a request, unless the hub has too many pending ones.
     fn begin(&mut self, why: &NeedReason, context: &mut CertificateContext<'_>) -> Result<Instant> {
         if let Some(until) = self.pace.next_write(context.now) {
             return Ok(until);
         }
-        // The hub may have more of them when the request could not be stored.
+        // If the request cannot be stored, count again: the hub may have more by then.
         if !mem::take(&mut self.counted) {
             return self.count(context);
         }
         let request = context.io.new_request(&why.sentence)?;
         context.io.store(Some(&request))?;
-        // Without an error each step would make another key.
+        // Without this error, each step would create another key.
         if context.io.stored()?.as_ref() != Some(&request) {
             return Err(Error::BadPeer(
                 "the request read back differs from the request stored".into(),
@@ -231,7 +231,7 @@ impl Certificate {
         Ok(context.now)
     }
 
-    /// Counts the pending CSRs. The answer brings the hub's time, by which the next step judges the credential.
+    /// Counts the pending CSRs. The answer has the hub's time, by which the next step validates the credential.
     fn count(&mut self, context: &mut CertificateContext<'_>) -> Result<Instant> {
         let pending = context.io.pending().inspect_err(|error| self.not_created(error))?;
         self.counted = pending < MAX_PENDING;
@@ -248,7 +248,7 @@ impl Certificate {
         Ok(until)
     }
 
-    /// Posts the CSR, which does not exist; after a rest if it did before.
+    /// Posts the CSR, which the hub does not have; after a rest if the hub had it before.
     fn post(
         &mut self,
         request: &CertificateRequest,
@@ -278,7 +278,7 @@ impl Certificate {
         }
     }
 
-    /// One outage has one message: that of its first error.
+    /// Records an error. During an outage, the message of the first error stays.
     fn not_created(&mut self, error: &Error) {
         if self.rotated.as_ref().is_none_or(|known| !known.message.starts_with(NOT_CREATED)) {
             self.rotated = Some(Condition::not_rotated(format!("{NOT_CREATED} {error}")));
@@ -318,7 +318,7 @@ impl Certificate {
             return Ok(until);
         }
         context.io.save(Some((pem, request)))?;
-        // An old certificate that somebody restores is due too.
+        // Only if it is the last certificate: an old one, restored by somebody, is due, too.
         let current = validation.as_ref().ok().map(|usable| sha256(&usable.identity.certificate));
         let is_last = self.obtained.as_ref().is_none_or(|(last, _)| Some(last) == current.as_ref());
         self.pace.saved(why.is_regular() && is_last, now);

@@ -1,4 +1,4 @@
-//! ClusterClaims and ClusterProperties of the spoke: facts about the cluster, reported for Placements to choose by.
+//! ClusterClaims and ClusterProperties of the spoke: facts by which Placements choose clusters.
 
 use std::{collections::BTreeMap, ops::ControlFlow, time::Duration};
 
@@ -13,16 +13,16 @@ use apiclient::{
 };
 use serde_json::{Value, json};
 
-/// More claims than this are ignored: each costs memory.
+/// Maximum number of claims: each costs memory.
 const MAX_CLAIMS: usize = 1000;
-/// All claims but those that are meant to stay on the spoke (ocm
+/// Selects all claims, except for the ones that stay on the spoke (ocm
 /// `pkg/registration/spoke/managedcluster/claim_reconcile.go`, labelCustomizedOnly).
 const SELECTOR: &str = "!open-cluster-management.io/spoke-only";
-/// A spoke that has no such kind is asked again this often.
+/// The interval of checks whether the spoke serves a kind.
 const RETRY_INTERVAL: Duration = Duration::from_secs(300);
-/// Longer values are refused by the kind's own schema.
+/// Maximum length of a value, by the kind's schema.
 const MAX_VALUE: usize = 1024;
-/// These are always reported (OCM's api module, `cluster/v1alpha1/types.go`, ReservedClusterClaimNames).
+/// Claims that are always reported (OCM's api module, `cluster/v1alpha1/types.go`, ReservedClusterClaimNames).
 const RESERVED: [&str; 4] = [
     "id.k8s.io",
     "kubeversion.open-cluster-management.io",
@@ -32,8 +32,8 @@ const RESERVED: [&str; 4] = [
 
 pub(crate) type Claims = BTreeMap<String, String>;
 
-/// The kinds of claims, which are also the names of their feature gates: OCM's own, and the one of Kubernetes' SIG
-/// Multicluster (KEP-2149), which goes before a claim of the same name.
+/// The kinds of claims, which are also the names of their feature gates: OCM's own, and the kind of Kubernetes' SIG
+/// Multicluster (KEP-2149), which takes precedence over a claim of the same name.
 pub(crate) static CLAIM_KINDS: [Resource; 2] = [
     Resource::new(
         "cluster.open-cluster-management.io",
@@ -48,7 +48,7 @@ pub(crate) fn store() -> Store<String> {
     Store::new(MAX_CLAIMS).warning()
 }
 
-/// The claims of all `stores`, of which a later one wins. `None` while one does not know its claims, and without any.
+/// Returns the claims of all `stores`; later ones win. `None` while a store does not know its claims, or without any.
 pub(crate) fn together<'a>(stores: impl Iterator<Item = &'a Store<String>>) -> Option<Claims> {
     let mut together = None;
     for store in stores {
@@ -63,15 +63,15 @@ pub(crate) fn together<'a>(stores: impl Iterator<Item = &'a Store<String>>) -> O
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ClaimRules {
-    /// Claims that are not reserved; the rest is left out.
+    /// Maximum number of claims that are not reserved; the rest is omitted.
     pub(crate) max_custom: usize,
     /// Claims whose names end with one of these are reserved, too.
     pub(crate) reserved_suffixes: Vec<String>,
 }
 
 impl ClaimRules {
-    /// The `clusterClaims` of a ManagedCluster, and how many are left out: the reserved ones first, each kind in
-    /// the order of names (ocm `pkg/registration/spoke/managedcluster/claim_reconcile.go`).
+    /// Returns the `clusterClaims` of a ManagedCluster, and how many are omitted. Reserved claims are first, each
+    /// group is sorted by name (ocm `pkg/registration/spoke/managedcluster/claim_reconcile.go`).
     pub(crate) fn exposed(&self, claims: &Claims) -> (Vec<Value>, usize) {
         let (reserved, custom): (Vec<_>, Vec<_>) =
             claims.iter().partition(|(name, _)| self.is_reserved(name));
@@ -87,12 +87,12 @@ impl ClaimRules {
     }
 }
 
-/// Keeps the claims of a `kind` in `store`; while they cannot be read, what the hub has of them stays.
+/// Keeps the claims of a `kind` in `store`; while they cannot be read, the hub's copies stay.
 pub(crate) fn follow(kind: &Resource, store: &Store<String>, spoke: &Client, stop: &Stop) {
     let all = Selection::all(kind.everywhere());
     let selection = Selection { labels: SELECTOR, ..all };
     let one = Selection { page: 1, ..selection };
-    // The kinds come with OCM's operator, or never. The watch reports other failures.
+    // OCM's operator may install the kind later. The watch reports other failures.
     while let Err(Error::NotServed(_)) =
         watch::list(spoke, &one, stop, &mut |_| ControlFlow::Break(()))
     {

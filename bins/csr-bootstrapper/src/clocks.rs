@@ -1,5 +1,5 @@
 //! Clocks of this machine and of the hub, and when a certificate is due by them. Either clock may be wrong, and the
-//! hub's may be that of a gateway before it: an irreversible step needs both. No I/O, no clock.
+//! hub's may be its gateway's: an irreversible step needs both. No I/O, no reads of a clock.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -10,16 +10,16 @@ use apiclient::{
 
 use crate::sha256;
 
-/// The Go agent renews when less than 20 to 25 % of the lifetime is left, drawn at each check (ocm
+/// The share of the lifetime that is left at renewal, and its spread. The Go agent draws 20 to 25 % at each check (ocm
 /// `pkg/registration/register/csr/csr.go:484-530`).
 const LEAST_LEFT: f64 = 0.20;
 const SPREAD: f64 = 0.05;
-/// The least part of the remaining lifetime, as of its issue, for which a certificate is used. The signer of
+/// The least share of its remaining lifetime for which a new certificate is used. The signer of
 /// kube-controller-manager backdates by five minutes (`pkg/controller/certificates/authority/policies.go`): a
-/// certificate for 30 seconds is issued within its last quarter.
+/// certificate for 30 seconds is in its last quarter when it is issued.
 const MIN_USED_SHARE: f64 = 0.5;
-/// The upper limit of that, because the time that a machine sleeps does not count. It bounds the rate of
-/// certificates even if a clock is wrong.
+/// The upper limit of this time, because the sleep of a machine does not count. It bounds the rate of certificates
+/// even if a clock is wrong.
 const MIN_USED_CAP: Duration = Duration::from_secs(12 * 3600);
 
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +29,7 @@ pub struct Clocks {
 }
 
 impl Clocks {
-    /// From `own`, this machine's time at `now`, and the hub's clock, which advances also while ours is set.
+    /// `own` is this machine's time at `now`. The hub's clock advances monotonically, even if ours is set.
     pub fn new(own: SystemTime, now: Instant, hub: Option<ServerClock>) -> Self {
         let hub =
             hub.and_then(|clock| clock.time.checked_add(now.saturating_duration_since(clock.last)));
@@ -46,14 +46,13 @@ impl Clocks {
         self.all().all(|now| now + tolerance < begin)
     }
 
-    /// The time until `at`, when a credential of the hub is due: by the hub's clock, which also checks it, if known.
+    /// Returns the time until a credential is due at `at`, by the clock of the hub, which checks it, or else by ours.
     pub fn until_due(&self, at: SystemTime) -> Duration {
         at.duration_since(self.hub.unwrap_or(self.own)).unwrap_or_default()
     }
 
-    /// The remaining lifetime of a certificate that was just issued, by the clocks for which it is valid; all of its
-    /// lifetime if it is valid for none. The longer one counts: the shorter one, if wrong, would cause endless
-    /// requests.
+    /// Returns the remaining lifetime of a new certificate: the longest by any clock for which it is valid, or else its
+    /// whole lifetime. The shorter one, if its clock is wrong, would cause endless requests.
     fn left_of_new(&self, begin: SystemTime, end: SystemTime) -> Duration {
         let left = |now| end.duration_since(now).unwrap_or_default();
         let valid = self.all().filter(|now| (begin..=end).contains(now));
@@ -65,16 +64,16 @@ impl Clocks {
     }
 }
 
-/// The time to request the certificate after the `chain` in `pem`. It is the same at each check and after a restart,
-/// but different for each certificate, so that a fleet with certificates of the same time does not come back at once.
+/// Returns when to request the certificate after the `chain` in `pem`. It is the same at each check and after a
+/// restart. It differs between certificates, so that a fleet does not rotate at once.
 fn rotation_deadline(pem: &[u8], chain: &[X509Certificate]) -> SystemTime {
     let Some((begin, end)) = validity(chain) else { return SystemTime::UNIX_EPOCH };
     let life = end.duration_since(begin).unwrap_or_default();
     end - life.mul_f64(LEAST_LEFT + SPREAD * drawn(pem))
 }
 
-/// The time until the next certificate after the `chain` in `pem`; zero when it is due. This process
-/// first uses the last certificate that it `obtained`, of this hash, for a while, even if that is due.
+/// Returns the time until the certificate after the `chain` in `pem` is due; zero if it is. This process uses the last
+/// certificate that it `obtained`, known by this hash, for a while, even if that is due.
 pub(crate) fn due_in(
     pem: &[u8],
     chain: &[X509Certificate],
@@ -87,7 +86,7 @@ pub(crate) fn due_in(
     clocks.until_due(at).max(used.unwrap_or_default())
 }
 
-/// The least time for which the certificate in `pem`, issued just now, is used.
+/// Returns the least time for which the new certificate in `pem` is used.
 pub(crate) fn least_use(pem: &[u8], clocks: &Clocks) -> Duration {
     let chain = certificate::chain(pem).unwrap_or_default();
     let Some((begin, end)) = validity(&chain) else { return Duration::ZERO };
@@ -95,14 +94,14 @@ pub(crate) fn least_use(pem: &[u8], clocks: &Clocks) -> Duration {
     left.mul_f64(MIN_USED_SHARE + SPREAD * drawn(pem)).min(MIN_USED_CAP)
 }
 
-/// The time span in which all of the chain is valid.
+/// Returns the time span in which the whole chain is valid.
 fn validity(chain: &[X509Certificate]) -> Option<(SystemTime, SystemTime)> {
     let begin = chain.iter().map(|certificate| certificate.not_before).max()?;
     let end = chain.iter().map(|certificate| certificate.not_after).min()?;
     Some((begin, end))
 }
 
-/// A number in [0, 1) that depends on `bytes` alone.
+/// Returns a number in [0, 1) that depends only on `bytes`.
 fn drawn(bytes: &[u8]) -> f64 {
     let number = u32::from_str_radix(&sha256(bytes)[..8], 16).unwrap_or_default();
     f64::from(number) / 2_f64.powi(32)

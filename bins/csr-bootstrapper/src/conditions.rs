@@ -1,4 +1,4 @@
-//! Status of objects on the hub: its conditions, and a patch for one version.
+//! Status of objects on the hub: conditions, and a patch for one version of an object.
 
 use std::time::SystemTime;
 
@@ -25,7 +25,7 @@ impl Condition {
         Self { status: status.to_owned(), reason: reason.to_owned(), message }
     }
 
-    /// ClusterCertificateRotated about a certificate with this `chain`, in upstream's words and Go's form of times.
+    /// ClusterCertificateRotated for a certificate with this `chain`, in upstream's words and Go's time format.
     pub(crate) fn rotated(chain: &[X509Certificate]) -> Self {
         let go = |at| seconds_time(at).replace('T', " ").replace('Z', " +0000 UTC");
         let mut message = "client certificate rotated".to_owned();
@@ -48,7 +48,7 @@ impl Condition {
     }
 }
 
-/// The conditions of `status` with those that are `wanted`; `None` if they are there.
+/// Returns the conditions of `status` with the `wanted` ones; `None` if nothing changes.
 pub(crate) fn changed<'a>(
     status: &Value,
     wanted: impl IntoIterator<Item = (&'a str, &'a Condition)>,
@@ -78,7 +78,7 @@ pub(crate) fn has(object: &Value, kind: &str, status: &str) -> bool {
     Condition::of(object, kind).is_some_and(|condition| condition.status == status)
 }
 
-/// Returns whether the hub accepted the cluster: the condition comes after `hubAcceptsClient` and the rights.
+/// Returns whether the hub accepted the cluster: it sets the condition after `hubAcceptsClient` and the permissions.
 pub(crate) fn accepted(cluster: &Value) -> bool {
     has(cluster, "HubAcceptedManagedCluster", "True")
 }
@@ -88,7 +88,7 @@ pub(crate) fn clocks_differ(cluster: &Value) -> bool {
     has(cluster, "ManagedClusterConditionClockSynced", "False")
 }
 
-/// Changes the `status` of `object`, if it still is this version: a patch replaces whole lists.
+/// Patches the `status` of `object`, if its version has not changed: a patch replaces whole lists.
 pub(crate) fn patch_status(
     client: &Client,
     target: &Target<'_>,
@@ -101,7 +101,7 @@ pub(crate) fn patch_status(
     client.patch(&target.status(), Patch::Merge, &patch)
 }
 
-/// The metadata of a patch for this version of `object` alone; `None` if it has none.
+/// Returns the metadata of a patch for this version of `object` only; `None` if it has no version.
 fn guard(object: &Value) -> Option<Value> {
     let metadata = &object["metadata"];
     let version = metadata["resourceVersion"].as_str()?;

@@ -1,5 +1,5 @@
-//! Files of the credential, for whoever reads -hub-kubeconfig-dir: what hub-kubeconfig-dumper does, by the agent
-//! itself, as the registration agent does (ocm `pkg/registration/spoke/registration/secret_controller.go`).
+//! Files of the credential in -hub-kubeconfig-dir. Like upstream's agent, this one can write them without
+//! hub-kubeconfig-dumper (ocm `pkg/registration/spoke/registration/secret_controller.go`).
 
 use std::time::{Instant, SystemTime};
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::{agent::Agent, pacing::Pace};
 
-/// Keeps the files like the Secret until the end of the process. Without the Secret the files stay.
+/// Keeps the files in sync with the Secret until the end of the process. Without the Secret, the files stay.
 pub(crate) fn keep(agent: &Agent) {
     let Some(path) = agent.settings.hub_directory.clone() else { return };
     let publisher = Publisher { path, modes: Modes::default() };

@@ -1,5 +1,5 @@
-//! Selection of one hub among several (ocm `pkg/registration/spoke/bootstrapkubeconfigs.go`): the pure part says when
-//! another one is due, and in which order they are asked.
+//! Selection of one hub among several (ocm `pkg/registration/spoke/bootstrapkubeconfigs.go`): the pure part decides
+//! when to select another hub, and in which order to ask the hubs.
 
 use std::time::{Duration, Instant};
 
@@ -19,33 +19,33 @@ use crate::{
     state::hub_client,
 };
 
-/// Between two selections without a result, up to twice as long.
+/// The interval of selections without a result, up to doubled by jitter.
 const RETRY_INTERVAL: Duration = Duration::from_secs(10);
-/// Sources of bootstrap kubeconfigs have this long at the start; those that cannot be read by then come later.
+/// How long the first selection waits for all sources of bootstrap kubeconfigs; it omits the ones not read by then.
 const SOURCES_TIMEOUT: Duration = Duration::from_secs(10);
-/// A hub that stops accepting the cluster is left after this: it may be a mistake.
+/// How long a hub may deny the cluster before another one is selected: the denial may be a mistake.
 const DENIAL_TIMEOUT: Duration = Duration::from_secs(5);
-/// A hub that has just signed the certificate has at least this long to accept the cluster.
+/// The least time that a hub gets to accept the cluster, once it has signed the certificate.
 const ACCEPTANCE_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum HubState {
-    /// There is none, and a source of a bootstrap kubeconfig was not read yet.
+    /// No hub is selected, and a source of a bootstrap kubeconfig was not read yet.
     Unread,
     NotSelected,
-    /// No session uses it.
+    /// No session uses the selected hub.
     Joining,
-    /// It has taken no heartbeat of its session yet: people may have to accept the cluster first.
+    /// No heartbeat of the session has succeeded yet: an administrator may have to accept the cluster first.
     Joined,
     Works,
-    /// It no longer accepts the cluster.
+    /// The hub no longer accepts the cluster.
     Denied,
-    /// Heartbeats fail, or it no longer has the ManagedCluster.
+    /// Heartbeats fail, or the hub no longer has the ManagedCluster.
     Failing,
 }
 
 impl HubState {
-    /// How long the state may last until another hub is selected; `None` for ever.
+    /// Returns how long the state may last before another hub is selected; `None` means forever.
     fn limit(self, timeout: Duration) -> Option<Duration> {
         Some(match self {
             Self::Unread => SOURCES_TIMEOUT,
@@ -59,14 +59,14 @@ impl HubState {
 }
 
 struct HubTimer {
-    /// Hubs whose heartbeats fail are left after this.
+    /// How long heartbeats may fail before another hub is selected.
     timeout: Duration,
     state: HubState,
     since: Instant,
 }
 
 impl HubTimer {
-    /// Records the state; returns when another hub is to be selected, if ever.
+    /// Records the state; returns when to select another hub, if ever.
     fn due(&mut self, state: HubState, now: Instant) -> Option<Instant> {
         if self.state != state {
             (self.state, self.since) = (state, now);
@@ -75,7 +75,7 @@ impl HubTimer {
     }
 }
 
-/// The order in which other hubs than the selected one are asked, as indices of `servers`: from the one after it on.
+/// Returns the order in which to ask all hubs but the selected one, as indices of `servers`: its successor is first.
 fn others(servers: &[Option<String>], selected: Option<&str>) -> Vec<usize> {
     let is_selected = |server: &Option<String>| server.is_some() && server.as_deref() == selected;
     let start = servers.iter().position(is_selected).map_or(0, |selected| selected + 1);
@@ -105,7 +105,7 @@ struct HubController<'a> {
     pending: Option<&'a str>,
     timer: HubTimer,
     not_before: Instant,
-    /// Changes of the bootstrap kubeconfigs so far.
+    /// The number of changes of the bootstrap kubeconfigs so far.
     revision: u64,
 }
 
@@ -125,7 +125,7 @@ impl HubController<'_> {
                 Instant::now()
             }
             None => {
-                // The next outage is another one.
+                // The error belongs to an outage that is over.
                 self.set_error(None);
                 now + Stop::SLICE
             }
@@ -153,8 +153,8 @@ impl HubController<'_> {
         }
     }
 
-    /// Selects the hub of the pending request or of the credential if none is selected, else the first other hub that
-    /// would register the cluster. The hub that the cluster joins stays while it answers: it may wait for an approval.
+    /// If no hub is selected, selects that of the pending request or credential; else, the first other hub that would
+    /// register the cluster. A hub that the cluster is joining stays while it answers: an approval may take time.
     fn select(&mut self, state: HubState, selected: Option<&str>) {
         let agent = self.agent;
         let servers: Vec<_> =
@@ -189,7 +189,7 @@ impl HubController<'_> {
         self.set_error(Some(reasons.join("; ")));
     }
 
-    /// The hub that an earlier process joined or used. Only the timeout decides about that: it may be restarting.
+    /// Returns the hub that an earlier process joined or used. It is selected unasked: it may be restarting.
     fn hub_before(&self, servers: &[Option<String>]) -> Option<usize> {
         let index = |server: &str| servers.iter().position(|it| it.as_deref() == Some(server));
         self.pending.and_then(index).or_else(|| {
@@ -219,7 +219,7 @@ impl HubController<'_> {
         self.agent.record_event("BootstrapSelected", false, &message);
     }
 
-    /// The selected hub has its time from now on.
+    /// Restarts the timer of the selected hub, and clears the error.
     fn settled(&mut self) {
         self.timer.since = Instant::now();
         self.set_error(None);

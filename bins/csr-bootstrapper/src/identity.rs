@@ -10,7 +10,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 const PREFIX: &str = "system:open-cluster-management:";
 /// The group of all agents (ocm `pkg/registration/register/csr/csr.go:429-482`).
 const ALL_CLUSTERS: &str = "system:open-cluster-management:managed-clusters";
-/// The keys of the Secrets, as upstream writes them.
+/// Keys of the names in Secrets, as in upstream.
 pub const CLUSTER_NAME: &str = "cluster-name";
 pub const AGENT_NAME: &str = "agent-name";
 /// Letters of upstream's agent names (apimachinery `util/rand`).
@@ -27,7 +27,7 @@ impl AgentNames {
         format!("{PREFIX}{}:{}", self.cluster, self.agent)
     }
 
-    /// Its groups, sorted: the organizations of the certificate.
+    /// Returns the agent's groups, sorted: the organizations of the certificate.
     pub fn groups(&self) -> [String; 2] {
         let mut groups = [format!("{PREFIX}{}", self.cluster), ALL_CLUSTERS.to_owned()];
         groups.sort_unstable();
@@ -41,8 +41,8 @@ pub fn said(data: &Data, key: &str, name: &str) -> bool {
 
 pub type RandomBytes = [u8; 26];
 
-/// New random bytes. Two clusters of one name would replace each other on the hub, and a cheaper source,
-/// such as a clock, may be the same on many machines of one image.
+/// Returns new random bytes. Clusters with one name would replace each other on the hub. A cheaper source, such as a
+/// clock, may be the same on many machines with one image.
 pub fn random() -> Result<RandomBytes> {
     let mut bytes = RandomBytes::default();
     let filled = SystemRandom::new().fill(&mut bytes);
@@ -50,9 +50,9 @@ pub fn random() -> Result<RandomBytes> {
     Ok(bytes)
 }
 
-/// Finds both names: in the flags for the cluster and the agent, else in the first place that has them, else new ones
-/// from `random`. Also returns values that are ignored, with the reasons. As in upstream since v0.15 the certificate is
-/// not a source: other names in it are a reason for another certificate.
+/// Returns both names: each from its flag, else from the first place in `stored` that has it, else a new one from
+/// `random`. Also returns ignored values, with the reasons. As in upstream since v0.15, the certificate is not a
+/// source: other names in it are a reason for another certificate.
 pub fn resolve(
     [cluster, agent]: [Option<&str>; 2],
     stored: &[(&str, Option<&Data>)],
@@ -77,7 +77,7 @@ pub fn resolve(
     (AgentNames { cluster, agent }, ignored)
 }
 
-/// Checks that `name` can be a cluster's, whose namespace has the same name; the error is a predicate about it.
+/// Validates the name of a cluster, whose namespace has the same name; the error is a predicate about the name.
 pub fn valid_cluster(name: &str) -> std::result::Result<(), &'static str> {
     match valid_label(name) {
         true => Ok(()),
@@ -85,7 +85,7 @@ pub fn valid_cluster(name: &str) -> std::result::Result<(), &'static str> {
     }
 }
 
-/// The same for an agent's. Upstream accepts any name, but the hub splits the user at colons.
+/// Validates the name of an agent. Upstream accepts any name, but the hub splits the user at colons.
 pub fn valid_agent(name: &str) -> std::result::Result<(), &'static str> {
     let printable = !name.chars().any(|c| c.is_control() || c == ':');
     match printable && (1..=253).contains(&name.len()) && name.trim() == name {
@@ -101,13 +101,13 @@ fn usable(value: &[u8], check: Check) -> std::result::Result<String, String> {
     if name.is_empty() {
         return Err("is empty".into());
     }
-    // One line of the log is enough for any value.
+    // Shortened, so that it fits in a line of the log.
     let shown: String = name.chars().take(64).collect();
     check(name).map_err(|what| format!("is {shown:?}, which {what}"))?;
     Ok(name.to_owned())
 }
 
-/// A UUID of version 4 (RFC 9562).
+/// Returns a UUID of version 4 (RFC 9562).
 fn uuid(random: &RandomBytes) -> String {
     let mut bytes = [0; 16];
     bytes.copy_from_slice(&random[..16]);
@@ -117,7 +117,7 @@ fn uuid(random: &RandomBytes) -> String {
     [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
 }
 
-/// Five letters, from two bytes each, so that all are about equally likely.
+/// Returns five letters, each from two bytes, so that all letters are about equally likely.
 fn letters(random: &RandomBytes) -> String {
     let letter = |pair: &[u8]| {
         let number = pair.iter().fold(0, |sum, byte| sum << 8 | usize::from(*byte));

@@ -38,19 +38,19 @@ pub use self::{
 /// The subcommand of upstream's programs that runs an agent.
 const AGENT: &str = "agent";
 
-/// A program that runs the registration agent: csr-bootstrapper, or klusterlet-agent with a duty besides.
+/// A program that runs the registration agent: csr-bootstrapper, or klusterlet-agent with another duty.
 pub struct Program {
     pub name: &'static str,
-    /// The Lease of the leader election. It is upstream's, so that either program takes over from the other.
+    /// The Lease of the leader election: upstream's, so that either agent can take over from the other.
     pub lock: &'static str,
     pub duty: Option<Arc<dyn Duty>>,
 }
 
-/// What a process does with the files of the credential besides registration.
+/// A duty besides registration, which uses the files of the credential.
 pub trait Duty: Send + Sync {
-    /// Works until the end of the process; `requests` counts requests to the hub.
+    /// Runs until the end of the process; `requests` counts requests to the hub.
     fn run(self: Arc<Self>, names: &AgentNames, requests: &RequestMetrics);
-    // Its part of the endpoint, as in `sidecar::diagnostics::Report`.
+    // The duty's part of the endpoint, as in `sidecar::diagnostics::Report`.
     fn healthy(&self) -> Result<(), String>;
     fn ready(&self) -> Result<(), String>;
     fn remarks(&self) -> Vec<String>;
@@ -69,22 +69,22 @@ pub fn main() -> ExitCode {
     })
 }
 
-/// The registration agent's flags, with its defaults; klusterlet-agent has them too.
+/// Returns the registration agent's flags and defaults, which klusterlet-agent has, too.
 pub fn agent_flags() -> Vec<Flag> {
     settings::table(true)
 }
 
-/// Command line: a program's own, or upstream's, which names a program of upstream's and its subcommand for agents (ocm
+/// Kind of a command line: a program's own, or upstream's, with an upstream program and its subcommand for agents (ocm
 /// `cmd/registration/main.go`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Command {
-    /// The program of upstream's that it names.
+    /// The upstream program that it names, if any.
     pub program: Option<&'static str>,
     pub is_agent: bool,
 }
 
 impl Command {
-    /// Splits a command line into this and its flags, or an error about its subcommand; `programs` are upstream's.
+    /// Splits a command line into its kind and its flags or an error about the subcommand; `programs` are upstream's.
     pub fn split(
         words: impl IntoIterator<Item = OsString>,
         programs: &[&'static str],
@@ -95,7 +95,7 @@ impl Command {
         };
         let mut words = words.into_iter().peekable();
         let mut program = words.next().and_then(|word| upstream(&word));
-        // With an entry point the whole of upstream's command line comes behind it.
+        // The image's entry point may precede upstream's whole command line.
         if let Some(word) = words.next_if(|word| upstream(word).is_some()) {
             program = upstream(&word);
         }
@@ -115,7 +115,7 @@ impl Command {
     }
 }
 
-/// SHA-256 of `bytes`: 64 hexadecimal digits.
+/// Returns the SHA-256 of `bytes` as 64 hexadecimal digits.
 pub fn sha256(bytes: &[u8]) -> String {
     digest(&SHA256, bytes).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -1,5 +1,5 @@
-//! Namespaces of the spoke that the hub's cluster sets manage: created, labelled, and reported in the ManagedCluster's
-//! status. None is ever deleted: when the hub no longer manages it, only its label changes.
+//! Namespaces of the spoke that the hub's cluster sets manage. The agent creates and labels them, and reports them in
+//! the ManagedCluster's status. It never deletes any: if the hub no longer manages one, only its label changes.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,9 +26,9 @@ use crate::{
     state::{HubSession, MAX_NAMESPACES},
 };
 
-/// Before the hub's hash (ocm `pkg/registration/spoke/managedcluster/managed_namespace_reconcile.go`).
+/// The prefix of the hub's hash (ocm `pkg/registration/spoke/managedcluster/managed_namespace_reconcile.go`).
 const LABEL_PREFIX: &str = "clusterset.open-cluster-management.io/";
-/// The name of a label is not longer.
+/// Maximum length of a label's name.
 const MAX_LABEL_NAME: usize = 63;
 
 pub(crate) fn follow(agent: &Agent) {
@@ -103,18 +103,18 @@ impl<'a> ManagedNamespaces<'a> {
         }
     }
 
-    /// The `managedNamespaces` of the cluster's status with the results; `None` if the hub has them.
+    /// Returns the `managedNamespaces` of the cluster's status with the results; `None` if the hub has them.
     pub(crate) fn status(&self, cluster: &Value, now: SystemTime) -> Option<Value> {
         status(cluster, (&self.labelled().unwrap_or_default(), &self.failures), now)
     }
 }
 
-/// The label of the hub at `server`: `true` on the namespaces that it manages, `false` on those that it managed.
+/// Returns the label of the hub at `server`: `true` on namespaces that it manages, `false` on formerly managed ones.
 fn label(server: &str) -> String {
     format!("{LABEL_PREFIX}{}", &sha256(server.as_bytes())[..MAX_LABEL_NAME])
 }
 
-/// The namespaces that the hub manages; none once the ManagedCluster is being deleted.
+/// Returns the namespaces that the hub manages; none once the ManagedCluster is being deleted.
 fn wanted(cluster: &Value) -> BTreeSet<String> {
     if !cluster["metadata"]["deletionTimestamp"].is_null() {
         return BTreeSet::new();
@@ -142,7 +142,7 @@ fn put_label(spoke: &Client, name: &str, label: &str, managed: bool) -> Result<(
     }
 }
 
-/// `managedNamespaces` with the results so far; `None` if the hub has them.
+/// Returns `managedNamespaces` with the results so far; `None` if the hub has them.
 fn status(
     cluster: &Value,
     (labelled, failures): (&BTreeSet<String>, &BTreeMap<String, String>),

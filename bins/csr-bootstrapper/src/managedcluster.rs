@@ -21,7 +21,7 @@ use crate::{agent::Agent, identity::AgentNames};
 pub(crate) static MANAGED_CLUSTERS: Resource =
     Resource::v1("cluster.open-cluster-management.io", "managedclusters", "ManagedCluster");
 
-/// Introduces this cluster to the hub: `true` if the ManagedCluster was created, `false` if there is one.
+/// Introduces this cluster to the hub: creates the ManagedCluster if it is absent, and returns whether it did.
 pub(crate) fn introduce(client: &Client, agent: &Agent, names: &AgentNames) -> Result<bool> {
     let target = MANAGED_CLUSTERS.cluster_object(&names.cluster);
     if optional(client.get(&target))?.is_some() {
@@ -32,7 +32,7 @@ pub(crate) fn introduce(client: &Client, agent: &Agent, names: &AgentNames) -> R
         "kind": MANAGED_CLUSTERS.kind,
         "metadata": {"name": names.cluster},
     });
-    // Given once, as in upstream: later changes by others stay.
+    // Only set at the creation, as in upstream: later changes by others stay.
     let annotations = &agent.settings.annotations;
     let mut new = wanted_by(agent, &bare).unwrap_or(bare);
     if !annotations.is_empty() {
@@ -49,7 +49,7 @@ pub(crate) fn accepts_client(cluster: &Value) -> bool {
     cluster["spec"]["hubAcceptsClient"] == true
 }
 
-/// `existing` with the settings of `agent`; `None` if it has them.
+/// Returns `existing` with the settings of `agent`; `None` if it has them.
 fn wanted_by(agent: &Agent, existing: &Value) -> Option<Value> {
     let urls = &agent.settings.external_urls;
     if urls.is_empty() {
@@ -60,9 +60,9 @@ fn wanted_by(agent: &Agent, existing: &Value) -> Option<Value> {
     wanted(existing, urls, bundle)
 }
 
-/// `existing` with an entry for each of our `urls`, or `None` if it has them. Fields of others stay.
-/// Upstream counts the entries; this compares their content, so that a rotated authority arrives (ocm
-/// `pkg/registration/spoke/registration/creating_controller.go:99`).
+/// Returns `existing` with an entry for each of our `urls`; `None` if it has them. Fields of others stay. Upstream only
+/// counts the entries (ocm `pkg/registration/spoke/registration/creating_controller.go:99`). This compares their
+/// content, so that a rotated CA reaches the hub.
 fn wanted(existing: &Value, urls: &[String], ca_bundle: Option<&[u8]>) -> Option<Value> {
     let spec = &existing["spec"];
     if !(spec.is_object() || spec.is_null()) {
@@ -79,7 +79,7 @@ fn wanted(existing: &Value, urls: &[String], ca_bundle: Option<&[u8]>) -> Option
     (cluster != *existing).then_some(cluster)
 }
 
-/// Ensures an entry for `url`; without a bundle of ours any entry will do.
+/// Ensures an entry for `url`; without a bundle of ours, any entry is accepted.
 fn enter(configs: &mut Vec<Value>, url: &str, bundle: Option<&Value>) {
     let good = |config: &Value| bundle.is_none_or(|bundle| config["caBundle"] == *bundle);
     if configs.iter().any(|config| config["url"] == url && good(config)) {

@@ -1,5 +1,5 @@
-//! Paces. Any attempt is due when its success says, or with back-off after a failure, and a write some time after the
-//! last one. A credential has rests after requests that ended too, and a time between two writes of its Secret.
+//! Paces. An attempt is due when the last success said, or with backoff after a failure. A write follows the last one
+//! at an interval. A credential also rests after requests that ended, and spaces the writes of its Secret.
 
 use std::time::{Duration, Instant};
 
@@ -9,51 +9,51 @@ use apiclient::{
     resource::Target,
 };
 
-/// A first rest, and the longest one: each end in a row doubles it.
+/// The first rest, and the longest one: each consecutive end doubles it.
 pub(crate) type Rest = (Duration, Duration);
 
-/// After Denied or Failed: a human or a policy said no, which time alone seldom changes.
+/// The rest after Denied or Failed: a human or a policy refused, which time alone seldom changes.
 pub(crate) const REST_REFUSED: Rest = (Duration::from_secs(300), MAX_BACKOFF);
-/// After any other end of a request.
+/// The rest after any other end of a request.
 pub(crate) const REST_SHORT: Rest = (Duration::from_secs(2), MAX_BACKOFF);
 pub(crate) const MAX_BACKOFF: Duration = Duration::from_secs(3600);
-/// Between two writes of the Secret; it doubles each time that somebody undoes a write.
+/// The interval of writes of the Secret; it doubles each time that somebody undoes a write.
 const WRITE_INTERVAL: Duration = Duration::from_secs(2);
-/// The default's longest wait after a failure. Short: the namespace of an add-on comes with its other objects.
+/// The default's longest backoff. It is short because an add-on's namespace is created with its other objects.
 const DEFAULT_BACKOFF: Duration = Duration::from_secs(30);
-/// The longest wait that a server can ask for.
+/// The longest Retry-After that is honored.
 const MAX_PAUSE: Duration = Duration::from_secs(60);
-/// The shortest time between two writes of a status; it doubles after each write that did not settle the matter, so
-/// that another writer's disagreement causes no loop.
+/// The least interval of writes of a status. It doubles after each write that leaves another one needed, so that a
+/// disagreement with another writer causes no loop.
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
-/// The longest of these times: what a status says is at most this old.
+/// The longest of these intervals, and so the maximum age of a status.
 const MAX_INTERVAL: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct CredentialPace {
-    /// Requests in a row that ended without a certificate.
+    /// Number of consecutive requests that ended without a certificate.
     ends: u32,
-    /// Nothing is requested until then.
+    /// Until when nothing is requested.
     rest: Option<Instant>,
     saved: Option<Instant>,
-    /// Writes in a row before it that somebody undid.
+    /// Number of consecutive writes before `saved` that somebody undid.
     repeats: u32,
 }
 
 impl CredentialPace {
-    /// The end of the rest, if it lasts.
+    /// Returns the end of the rest, if it is in the future.
     pub(crate) fn resting(&self, now: Instant) -> Option<Instant> {
         self.rest.filter(|until| now < *until)
     }
 
-    /// The earliest time of the next write of the Secret, if it is in the future.
+    /// Returns the earliest time of the next write of the Secret, if it is in the future.
     pub(crate) fn next_write(&self, now: Instant) -> Option<Instant> {
         let interval = WRITE_INTERVAL.saturating_mul(1 << self.repeats.min(11)).min(MAX_BACKOFF);
         self.saved.map(|saved| saved + interval).filter(|until| now < *until)
     }
 
-    /// A request ended: a rest follows, twice as long after each end in a row. Returns for how long; `random` is
-    /// uniform in [0, 1).
+    /// Records the end of a request; returns the length of the rest, which doubles with each consecutive end. `random`
+    /// is uniform in [0, 1).
     pub(crate) fn ended(&mut self, rest: Rest, now: Instant, random: f64) -> Duration {
         let (first, longest) = rest;
         let rest = first.saturating_mul(1 << self.ends.min(11)).min(longest);
@@ -64,18 +64,18 @@ impl CredentialPace {
         rest
     }
 
-    /// Nothing is requested until then.
+    /// Stops requests until then.
     pub(crate) fn halted(&mut self, until: Instant) {
         self.rest = Some(until);
     }
 
-    /// Ends the rest: another hub or bootstrap identity may have more success. Somebody may change these again and
-    /// again: the interval between writes stays.
+    /// Ends the rest: another hub or bootstrap identity may have more success. The interval of writes stays:
+    /// somebody may change these repeatedly.
     pub(crate) fn end_rest(&mut self) {
         (self.ends, self.rest) = (0, None);
     }
 
-    /// A certificate was saved; `regular` if the one before was due.
+    /// Records a saved credential; `regular` if the previous one was due.
     pub(crate) fn saved(&mut self, regular: bool, now: Instant) {
         self.end_rest();
         self.wrote(regular, now);
@@ -91,7 +91,7 @@ impl CredentialPace {
 /// When something is due: an attempt, or a write that settles a matter.
 pub(crate) struct Pace {
     pub(crate) at: Instant,
-    /// The least time until the write after the next one.
+    /// The least interval after the next write.
     interval: Duration,
     errors: Backoff,
 }
@@ -111,7 +111,7 @@ impl Pace {
         self.errors.failures() > 0
     }
 
-    /// When a write may be made; `None` if none is needed, which settles the matter.
+    /// Returns when a write is allowed; `None` if none is needed, which settles the matter.
     pub(crate) fn due(&mut self, is_needed: bool, now: Instant) -> Option<Instant> {
         if !is_needed && now >= self.at {
             self.interval = MIN_INTERVAL;
@@ -119,15 +119,15 @@ impl Pace {
         is_needed.then_some(self.at)
     }
 
-    /// Records a write that arrived; returns the failures before it.
+    /// Records a successful write; returns the number of failures before it.
     pub(crate) fn wrote(&mut self, now: Instant) -> u32 {
         self.at = now + self.interval;
         self.interval = (self.interval * 2).min(MAX_INTERVAL);
         self.errors.succeeded()
     }
 
-    /// Records a failure. Conflicts are routine: the watch brings the other write, and a lagging one must not lengthen
-    /// the wait.
+    /// Records a failure. Conflicts are routine: the watch returns the other write, and a lagging watch must not
+    /// lengthen the wait.
     pub(crate) fn failed(&mut self, error: &Error, now: Instant) -> Retry {
         let mut retry = self.errors.failed(error, now, fastrand::f64());
         if matches!(error, Error::Conflict(_) | Error::AlreadyExists(_)) {
@@ -137,7 +137,7 @@ impl Pace {
         retry
     }
 
-    /// Takes the result of an attempt, and logs a failure as `what` about `target`; returns when the next one is due.
+    /// Records the result of an attempt, and logs a failure as `what` about `target`; returns when the next one is due.
     pub(crate) fn set(
         &mut self,
         result: Result<Instant>,

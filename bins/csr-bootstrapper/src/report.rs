@@ -36,7 +36,7 @@ impl Report for Reporter {
     fn healthy(&self) -> Result<(), String> {
         let credential = self.agent.read(|state| state.status.beat);
         let loops = [("credential", credential), ("heartbeat", self.agent.heartbeat().beat)];
-        // It may have to read a list.
+        // A loop may have to read a list.
         let longest = LOOP_TIMEOUT + LIST_TIMEOUT;
         match loops.iter().find(|(_, beat)| stuck(*beat, longest)) {
             Some((name, _)) => Err(format!("the loop for the {name} is stuck")),
@@ -45,7 +45,7 @@ impl Report for Reporter {
     }
 
     fn ready(&self) -> Result<(), String> {
-        // A standby replica is as ready as it can be.
+        // A standby replica is ready.
         if self.leadership.follows() {
             return Ok(());
         }
@@ -53,8 +53,8 @@ impl Report for Reporter {
         self.duty().map_or(Ok(()), Duty::ready)
     }
 
-    /// One line for each thing that is degraded, for the selected one of several hubs, and for a cluster that waits for
-    /// acceptance: the step that people forget.
+    /// Returns one line for each problem, for the selected hub of several, and for a cluster that waits for acceptance:
+    /// people forget that step.
     fn remarks(&self) -> String {
         let agent = &self.agent;
         let mut remarks = agent.watch_errors();
@@ -129,7 +129,7 @@ impl Reporter {
     }
 }
 
-/// Fails while the credential is not usable, with the reason and the progress towards a valid one.
+/// Fails while the credential is unusable or its files are not written, with the reason and the progress.
 pub(crate) fn ready(agent: &Agent) -> Result<(), String> {
     let status = agent.read(|state| state.status.clone());
     let Some(trouble) = status.trouble() else {
@@ -138,12 +138,12 @@ pub(crate) fn ready(agent: &Agent) -> Result<(), String> {
             false => Ok(()),
         };
     };
-    // The program waits while the Secret cannot be read.
+    // There is no progress while the Secret cannot be read.
     let detail = status.progress().or_else(|| agent.credential.last_error());
     Err(detail.map_or_else(|| trouble.to_owned(), |detail| format!("{trouble}; {detail}")))
 }
 
-/// The expiry of the certificate in use, or of the one in the Secret while none is valid.
+/// Returns the expiry of the certificate in use, or else of the certificate in the Secret.
 fn expiry(agent: &Agent) -> Option<SystemTime> {
     if let Some(session) = agent.session() {
         return session.client.certificate_expiry();

@@ -1,5 +1,5 @@
-//! Threads of the program: the sources', then, once the agent's names are known, the credential's and the threads that
-//! report to the hub. Only the leader of the replicas works.
+//! Threads of the program: for the sources, for the credential and, once the agent's names are known, for reports to
+//! the hub. Only the leader among the replicas works.
 
 use std::{
     sync::{
@@ -38,19 +38,19 @@ use crate::{
     state::CredentialState,
 };
 
-/// A single check has time for one request to fail and another to succeed.
+/// The time limit of a single check: one request may fail, and another one succeed.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(2 * Timeouts::REQUEST.as_secs());
-/// How often a single run looks for its credential.
+/// The interval at which a single run checks its credential.
 const ONCE_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Time between checks whether the credential is usable (ocm `pkg/registration/spoke/spokeagent.go`).
+/// The interval of checks whether the credential is usable (ocm `pkg/registration/spoke/spokeagent.go`).
 const READY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Works until `stop` is raised, or with `-once` until the credential is there.
+/// Runs until `stop` is raised, or with `-once` until the credential is valid.
 ///
 /// # Errors
-/// Refusals at the start (a kubeconfig that cannot be used, a port that cannot be served), the loss of the lead, and
-/// with `-once` the reason why the credential is missing.
+/// Failures at the start (an invalid kubeconfig, an unusable port), the loss of the lead, and with `-once` the reason
+/// why the credential is missing.
 pub fn run(settings: &Settings, flags: &Flags, stop: &Stop, program: Program) -> Result<End> {
     let lease = (&*settings.namespace, program.lock);
     let agent = Arc::new(Agent::new(settings, flags, stop, program)?);
@@ -62,7 +62,7 @@ pub fn run(settings: &Settings, flags: &Flags, stop: &Stop, program: Program) ->
     leadership::run(election, flags, stop, |leadership| lead(&agent, leadership, flags))
 }
 
-/// Works as soon as this replica leads, until the end of the process.
+/// Serves the endpoint, and starts all other threads once this replica leads.
 fn lead(agent: &Arc<Agent>, leadership: &Arc<Leadership>, flags: &Flags) -> Result<()> {
     let report = Reporter { agent: agent.clone(), leadership: leadership.clone() };
     let https = agent.settings.https.as_ref().map(HttpsSettings::listen).transpose()?;
@@ -75,7 +75,7 @@ fn lead(agent: &Arc<Agent>, leadership: &Arc<Leadership>, flags: &Flags) -> Resu
     ended.try_recv().unwrap_or(Ok(()))
 }
 
-/// Waits until there is a valid credential, for `limit` at most; zero is a single check.
+/// Waits for a valid credential, for `limit` at most; zero means a single check.
 fn once(agent: &Arc<Agent>, limit: Duration) -> Result<End> {
     let ended = start(agent)?;
     let is_check = limit.is_zero();
@@ -96,7 +96,7 @@ fn once(agent: &Arc<Agent>, limit: Duration) -> Result<End> {
             break format!("no credential after {} s", limit.as_secs());
         }
     };
-    // The credential's thread ends early with an error alone.
+    // The credential's thread ends early only with an error.
     if let Ok(Err(error)) = ended.try_recv() {
         return Err(error);
     }
@@ -106,7 +106,7 @@ fn once(agent: &Arc<Agent>, limit: Duration) -> Result<End> {
     Err(Error::bad_config(format!("{why}: {reason}")))
 }
 
-/// Starts the sources and the credential's thread, whose error the receiver gets.
+/// Starts the threads of the sources and of the credential; the receiver gets the error of the latter.
 fn start(agent: &Arc<Agent>) -> Result<Receiver<Result<()>>> {
     for index in 0..agent.settings.bootstraps.len() {
         runtime::spawn_with("bootstrap", agent, move |agent| {
@@ -118,7 +118,7 @@ fn start(agent: &Arc<Agent>) -> Result<Receiver<Result<()>>> {
     let (end, ended) = channel();
     let working = agent.clone();
     runtime::spawn("credential", move || {
-        // It ends before the process only with an error.
+        // `work` returns before the end of the process only with an error.
         let _ = end.send(work(&working));
         working.stop.raise();
     })?;
@@ -194,20 +194,20 @@ fn read_secrets(agent: &Agent) -> Option<RequestStore> {
     let (mut stored, mut due) = (agent.request_store(), Pace::default());
     loop {
         agent.beat();
-        // In this order: a credential that is saved meanwhile has the names of its request.
+        // In this order: a credential saved between both reads has the names of its request.
         let read = stored.read().map(drop).and_then(|()| agent.read_credential());
         agent.report(|status| status.error = read.as_ref().err().map(ToString::to_string));
         let Err(error) = read else { return Some(stored) };
         let what = "the Secrets of the agent cannot be read";
         let next = due.set(Err(error), &agent.credential(), what);
-        // A wake changes nothing for the server that failed.
+        // A wake must not end the wait: it changes nothing for the server that failed.
         if agent.stop.wait(next.saturating_duration_since(Instant::now())) {
             return None;
         }
     }
 }
 
-/// Resolves the names from what is stored: with another name this would be another cluster for the hub.
+/// Resolves the names from flags and Secrets: under another name, this would be another cluster for the hub.
 fn resolve_names(agent: &Agent, pending: &Data) -> Result<AgentNames> {
     let settings = &agent.settings;
     let secret = agent.credential_secret().and_then(|secret| secret::data(&secret).ok());

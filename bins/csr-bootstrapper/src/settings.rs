@@ -1,4 +1,4 @@
-//! Command line: the registration agent's flags and defaults, and this program's own.
+//! Settings from the command line: the registration agent's flags and defaults, and this program's own.
 
 mod table;
 mod values;
@@ -22,24 +22,24 @@ use crate::{
     identity::{valid_agent, valid_cluster},
 };
 
-/// All settings of the process, complete and valid.
+/// All settings of the process, validated.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Of all Secrets, Events and the election's Lease.
+    /// Namespace of all Secrets, Events and the election's Lease.
     pub(crate) namespace: String,
     /// One, or several in the order of preference.
     pub(crate) bootstraps: Vec<BootstrapSource>,
-    /// With several hubs: the time without a heartbeat after which one is left.
+    /// With several hubs: the time without a heartbeat after which another one is selected.
     pub(crate) hub_connection_timeout: Option<Duration>,
     pub(crate) hub_secret: String,
     pub(crate) hub_directory: Option<PathBuf>,
     pub(crate) write_files: bool,
     pub(crate) cluster_name: Option<String>,
     pub(crate) agent_id: Option<String>,
-    /// Kubeconfig of the cluster that joins, if it is not the local one.
+    /// Kubeconfig of the cluster that joins; `None` for the pod's own cluster.
     pub(crate) spoke_kubeconfig: Option<PathBuf>,
     pub(crate) external_urls: Vec<String>,
-    /// For the ManagedCluster: all keys are Open Cluster Management's, others are dropped as in upstream.
+    /// Annotations of the ManagedCluster. As in upstream, only keys of Open Cluster Management are kept.
     pub(crate) annotations: BTreeMap<String, String>,
     /// The lifetime to request from the signer, in seconds.
     pub(crate) expiration: Option<u32>,
@@ -52,17 +52,17 @@ pub struct Settings {
     pub(crate) claim_rules: ClaimRules,
     pub(crate) https: Option<HttpsSettings>,
     pub(crate) election: Option<ElectionTiming>,
-    /// The time limit, if the credential is obtained once and not kept; zero is a single check.
+    /// The time limit of `-once`, if set; zero means a single check.
     pub(crate) once: Option<Duration>,
 }
 
-/// The namespace without a flag, POD_NAMESPACE and a service account (ocm `pkg/common/options/agent.go:23`).
+/// The default namespace, without a flag, POD_NAMESPACE and a service account (ocm `pkg/common/options/agent.go:23`).
 pub const NAMESPACE: &str = "open-cluster-management-agent";
-/// After the name of the credential's Secret: the suffix of the Secret for pending requests.
+/// The suffix of the Secret for pending requests, after the name of the credential's Secret.
 const PENDING: &str = "-pending";
 
 impl Settings {
-    /// Checks flags and environment together; an error names the flag.
+    /// Validates flags and environment; an error names the flag.
     pub fn new(flags: &Flags) -> Result<Self, String> {
         Self::check(flags, own_namespace(flags.some("namespace"), &Env::process()))
     }
@@ -97,7 +97,7 @@ impl Settings {
             claim_kinds: CLAIM_KINDS.iter().filter(|it| enabled[&*it.kind]).collect(),
             claim_rules: values::claim_rules(flags)?,
             https: HttpsSettings::of(flags)?,
-            // A caller waits for the exit, and two instances that request a certificate do no harm.
+            // With `-once`, a caller waits for the exit, and two instances that request a certificate do no harm.
             election: (once.is_none() && !flags.switch("disable-leader-election"))
                 .then_some(election),
             once,
@@ -115,8 +115,8 @@ impl Settings {
         name == self.hub_secret || name == self.pending_secret()
     }
 
-    /// Returns whether a Secret of this name in the program's own namespace is the program's own. The Secret of
-    /// the bootstrap kubeconfig may be mounted as a file.
+    /// Returns whether a Secret of this name in the program's namespace is the program's own. That includes the Secret
+    /// of the bootstrap kubeconfig, which may be mounted as a file.
     pub(crate) fn has_own_secret(&self, name: &str) -> bool {
         name == BOOTSTRAP_SECRET
             || self.writes_secret(name)

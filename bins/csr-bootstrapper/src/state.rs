@@ -1,4 +1,4 @@
-//! State that threads share: the session with a hub and its client, and what the endpoint reports.
+//! State that threads share: the session with a hub and its client, and the status on the endpoint.
 
 use std::{
     collections::BTreeMap,
@@ -23,28 +23,28 @@ use crate::{
     identity::AgentNames,
 };
 
-/// Memory limit for an object of the hub, in bytes: a ManagedCluster has a few KiB, and some copies of it are made.
+/// Memory limit for an object of the hub, in bytes: a ManagedCluster has a few KiB, and is copied several times.
 const HUB_OBJECT: usize = 512 << 10;
-/// More namespaces than this are ignored: each costs memory, and a request. The hub may have managed as many before.
+/// Maximum number of managed namespaces: each costs memory and a request. The hub may have managed as many before.
 pub(crate) const MAX_NAMESPACES: usize = 500;
 
 #[derive(Default)]
 pub(crate) struct SharedState {
-    /// The selected one of several hubs: the index of its bootstrap kubeconfig, and its server.
+    /// The selected hub of several: the index of its bootstrap kubeconfig, and its server.
     pub(crate) selected_hub: Option<(usize, String)>,
-    /// Why the last selection found none.
+    /// Why the last selection found no hub.
     pub(crate) selection_error: Option<String>,
-    /// Condition ClusterCertificateRotated, once there has been a rotation.
+    /// Condition ClusterCertificateRotated, once known.
     pub(crate) rotated: Option<Condition>,
     /// The client that requests a certificate, unless it is the session's.
     pub(crate) requester: Option<Arc<CsrClient>>,
-    /// The credential's Secret as the files have it.
+    /// The credential's Secret as last written to the files.
     pub(crate) published: Option<Arc<Value>>,
     pub(crate) status: CertificateStatus,
     pub(crate) session: Option<Arc<HubSession>>,
 }
 
-/// The credential in the Secret.
+/// State of the credential in the Secret.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum CredentialState {
     #[default]
@@ -59,15 +59,15 @@ pub(crate) enum CredentialState {
 /// The certificate's status on the endpoint.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CertificateStatus {
-    /// The last turn of the loop, once it runs.
+    /// Time of the loop's last turn, once it runs.
     pub(crate) beat: Option<Instant>,
     pub(crate) credential: CredentialState,
-    /// The progress towards the next one.
+    /// The progress towards the next credential.
     pub(crate) detail: Option<String>,
     /// The failure of the last step.
     pub(crate) error: Option<String>,
     pub(crate) posted: u64,
-    /// Requests that ended, by upstream's reason.
+    /// Number of requests that ended, by upstream's reason.
     pub(crate) ended: BTreeMap<&'static str, u64>,
     /// The time at which this process last saved a certificate.
     pub(crate) saved: Option<SystemTime>,
@@ -76,7 +76,7 @@ pub(crate) struct CertificateStatus {
 }
 
 impl CertificateStatus {
-    /// Why the credential cannot be used, if it cannot.
+    /// Returns why the credential is unusable, if it is.
     pub(crate) fn trouble(&self) -> Option<&str> {
         match &self.credential {
             CredentialState::Unchecked => Some("nothing has been checked yet"),
@@ -85,7 +85,7 @@ impl CertificateStatus {
         }
     }
 
-    /// The failure of the last step, or the progress.
+    /// Returns the failure of the last step, or else the progress.
     pub(crate) fn progress(&self) -> Option<String> {
         self.error.clone().or_else(|| self.detail.clone())
     }
@@ -95,16 +95,16 @@ impl CertificateStatus {
     }
 }
 
-/// A span of time in which one valid credential follows another.
+/// A session with a hub, in which one valid credential follows another.
 pub(crate) struct HubSession {
     /// Client for the hub as the agent's user; its credentials are swapped at each rotation.
     pub(crate) client: Client,
     pub(crate) hub: Hub,
-    /// The requester's clock of this hub, which counts until `client` has one.
+    /// The clock of this hub by the requester, used until `client` has one.
     pub(crate) clock: Option<ServerClock>,
     pub(crate) names: AgentNames,
     pub(crate) started: Instant,
-    /// Raised when no credential is valid any more, or at the end.
+    /// Raised when no credential is valid any more, at a change of the hub, or at the end of the process.
     pub(crate) stop: Stop,
     pub(crate) managed_cluster: Store<Arc<Value>>,
     /// The spoke's namespaces with the hub's label.
@@ -114,7 +114,7 @@ pub(crate) struct HubSession {
 }
 
 impl HubSession {
-    /// Wakes `process` when a CSR changes, and ends with it.
+    /// Creates a session, which wakes `process` when a CSR changes, and ends with it.
     pub(crate) fn new(
         client: Client,
         (hub, clock): (Hub, Option<ServerClock>),
@@ -146,7 +146,7 @@ impl HubSession {
     }
 }
 
-/// A client for a hub, within the limit of memory for its objects. `name` is the hub's in messages.
+/// Returns a client for a hub, with a memory limit for its objects. Messages call the hub `name`.
 pub(crate) fn hub_client(
     name: &str,
     config: ClusterConfig,

@@ -23,7 +23,7 @@ const EC_PUBLIC_KEY: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 2, 1];
 pub const P256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 3, 1, 7];
 const ECDSA_SHA256: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 4, 3, 2];
 
-/// Extensions with these names of hosts (RFC 5280, section 4.2.1.6).
+/// Extensions with these DNS names (RFC 5280, section 4.2.1.6).
 pub fn alternative_names(dns_names: &[String]) -> Vec<u8> {
     let names = dns_names.iter().map(|name| wrap(DNS_NAME, name.as_bytes()));
     let names = wrap(SEQUENCE, &names.collect::<Vec<_>>().concat());
@@ -57,7 +57,7 @@ pub fn bits(bytes: &[u8]) -> Vec<u8> {
     wrap(BIT_STRING, &[&[0], bytes].concat())
 }
 
-/// One value with its tag and length, which is below 64 KiB: all names are bounded.
+/// Encodes a value with its tag and length, which is below 64 KiB: all names are bounded.
 pub fn wrap(tag: u8, content: &[u8]) -> Vec<u8> {
     let [.., high, low] = content.len().to_be_bytes();
     let head = match content.len() {

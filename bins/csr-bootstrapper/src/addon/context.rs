@@ -1,7 +1,7 @@
-//! A registration's Secret in one step: reads and writes that keep what others own, and its entry in the store.
+//! A registration's Secret during one step: reads and writes that keep what others own, and its entry in the store.
 //!
-//! The store has each Secret with its add-on and its pending request. It outlives the process: each request is made
-//! once, and no Secret is forgotten when its add-on goes meanwhile.
+//! The store has each Secret with its add-on and its pending request. It outlives the process: each request is
+//! created once, and a Secret is deleted even if its add-on disappears between two processes.
 
 use std::collections::BTreeMap;
 
@@ -35,11 +35,11 @@ const HOSTED: &str = "hosted";
 const SPOKE: &str = "spoke";
 const KEYS: [&str; 6] = ["kubeconfig", "tls.crt", "tls.key", TOKEN, CLUSTER_NAME, AGENT_NAME];
 
-/// The Secret of one registration, in one step: its name, and the parts of the program that the step needs.
+/// The Secret of one registration during one step: its name, and the parts of the program that the step needs.
 pub(super) struct SecretContext<'a> {
     pub(super) agent: &'a Agent,
     pub(super) session: &'a HubSession,
-    /// What is stored about the Secrets of all registrations.
+    /// The store of the Secrets of all registrations.
     pub(super) registrations: &'a mut RequestStore,
     pub(super) name: &'a RegistrationSecret,
 }
@@ -63,7 +63,7 @@ impl SecretContext<'_> {
     /// Deletes the Secret, which no add-on needs any more, and then its name from the store.
     pub(super) fn remove(&mut self) -> Result<()> {
         let (secret, target) = (self.read()?, self.name.target());
-        // Nothing in an empty one is ours.
+        // Nothing in an empty Secret is ours.
         let is_empty = |secret: &Value| secret::data(secret).is_ok_and(|data| data.is_empty());
         if let Some(secret) = secret.filter(|secret| !is_empty(secret)) {
             match self.conflict(Some(&secret)) {
@@ -78,7 +78,7 @@ impl SecretContext<'_> {
         self.store(None)
     }
 
-    /// Deletes the Secret unless it has changed since; only the credential in it if somebody put more there.
+    /// Deletes the Secret, unless it has changed since the read. If it has other keys, removes only the credential.
     fn delete(&self, secret: &Value) -> Result<()> {
         let (client, target) = (self.client(), self.name.target());
         let mut keys = secret["data"].as_object().into_iter().flat_map(Map::keys);
@@ -91,8 +91,8 @@ impl SecretContext<'_> {
         optional(client.delete(&target, Propagation::Background, &guard)).map(drop)
     }
 
-    /// The reason why the Secret must not be written or deleted, as the predicate of a sentence about it: a Secret with
-    /// data must name this cluster in `cluster-name`.
+    /// Returns why the Secret must not be written or deleted, if so, as the predicate of a sentence about it: a Secret
+    /// with data must name this cluster in `cluster-name`.
     pub(super) fn conflict(&self, secret: Option<&Value>) -> Option<&'static str> {
         let Self { agent, session, name, .. } = self;
         let is_managements = name.hosted || agent.other_spoke.is_none();
@@ -119,7 +119,7 @@ impl SecretContext<'_> {
     }
 }
 
-/// The reason of [`SecretContext::conflict`] about a Secret that is not the program's own.
+/// Returns the reason of [`SecretContext::conflict`] for a Secret that is not the program's own.
 fn conflict_of(secret: &Value, cluster: &str) -> Option<&'static str> {
     if secret["type"].as_str().is_some_and(|kind| kind != OPAQUE) {
         return Some("is not Opaque");
@@ -137,7 +137,7 @@ fn conflict_of(secret: &Value, cluster: &str) -> Option<&'static str> {
     })
 }
 
-/// The Secrets that are kept, each with the name of its add-on. Unreadable entries are left out.
+/// Returns the kept Secrets, each with the name of its add-on. Invalid entries are omitted.
 pub(super) fn all(data: &Data) -> BTreeMap<RegistrationSecret, String> {
     let stored = data.iter().filter_map(|(key, addon)| {
         Some((secret_of(key)?, str::from_utf8(addon).ok().filter(|it| valid_name(it))?.to_owned()))
@@ -145,7 +145,7 @@ pub(super) fn all(data: &Data) -> BTreeMap<RegistrationSecret, String> {
     stored.collect()
 }
 
-/// The pending request for a Secret: its stored key, for `template`.
+/// Returns the pending request for a Secret: its stored key, for `template`.
 pub(super) fn request(
     data: &Data,
     secret: &RegistrationSecret,
@@ -164,13 +164,13 @@ fn values(
     [(key(secret), addon.and_then(value)), (private_key(secret), private)].into()
 }
 
-/// The key of a Secret in the store, whose value is the add-on: no name has a `_`.
+/// Returns the key of a Secret in the store, whose value is the add-on. Names contain no `_`.
 fn key(secret: &RegistrationSecret) -> String {
     let place = if secret.hosted { HOSTED } else { SPOKE };
     format!("{place}_{}_{}", secret.namespace, secret.name)
 }
 
-/// The key under which the private key of the pending request is stored.
+/// Returns the key in the store for the private key of the pending request.
 fn private_key(secret: &RegistrationSecret) -> String {
     key(secret) + "_tls.key"
 }

@@ -1,4 +1,4 @@
-//! ManagedClusterAddOn of the hub: where its agent runs, and which credentials that needs. No I/O.
+//! ManagedClusterAddOn of the hub: where its agent runs, and which credentials the agent needs. No I/O.
 
 use std::{sync::Arc, time::Duration};
 
@@ -26,24 +26,24 @@ pub(super) static MANAGED_CLUSTER_ADDONS: Resource = Resource::new(
     "managedclusteraddons",
     "ManagedClusterAddOn",
 );
-/// Leases and Secrets are read this often: upstream's AddOnLeaseControllerSyncInterval. A watch would need the right to
-/// list all Secrets of a namespace.
+/// The interval of reads of Leases and Secrets: upstream's AddOnLeaseControllerSyncInterval. A watch would need the
+/// permission to list all Secrets of a namespace.
 pub(super) const READ_INTERVAL: Duration = Duration::from_secs(30);
 
 const TOKEN_INFRASTRUCTURE: &str = "TokenInfrastructureReady";
-/// The namespace of an add-on that names none (ocm `pkg/registration/spoke/addon/configuration.go`).
+/// The default namespace of an add-on (ocm `pkg/registration/spoke/addon/configuration.go`).
 const INSTALL_NAMESPACE: &str = "open-cluster-management-agent-addon";
 const HOSTING_CLUSTER: &str = "addon.open-cluster-management.io/hosting-cluster-name";
-/// A registration counts as so much more text: its credential costs memory, and room in the store.
+/// The additional weight of a registration, in bytes: its credential costs memory, and space in the store.
 const REGISTRATION_LENGTH: usize = 400;
-/// No name in Kubernetes is longer.
+/// Maximum length of a name in Kubernetes.
 const MAX_NAME: usize = 253;
-/// The key of a Secret in the store has room for no longer name beside its place, its namespace and `tls.key`.
+/// Maximum length of a Secret's name: its key in the store also holds place, namespace and `tls.key`.
 pub(super) const MAX_SECRET_NAME: usize = 174;
 
-/// The most add-ons that are kept: each costs memory, and a hub may list any number.
+/// Maximum number of add-ons: each costs memory, and a hub may list any number.
 const MAX_ADDONS: usize = 500;
-/// Nor may all their registrations weigh more: a few add-ons could fill the memory, and the store, otherwise.
+/// Maximum weight of all registrations, in bytes: otherwise, a few add-ons could fill the memory and the store.
 const MAX_TOTAL_WEIGHT: usize = 256 << 10;
 
 pub(crate) fn store() -> Store<Arc<AddOn>> {
@@ -57,19 +57,19 @@ pub(crate) struct AddOn {
     pub(super) name: String,
     /// `resourceVersion` of the object.
     pub(super) version: String,
-    /// Its agent is on the management cluster, not on the spoke.
+    /// Whether its agent is on the management cluster, not on the spoke.
     pub(super) hosted: bool,
     /// The namespace of its agent, with the agent's Lease and Secrets.
     pub(super) namespace: String,
-    /// The cluster that its agent runs on, if the add-on names one.
+    /// The cluster on which its agent runs, if the add-on names one.
     pub(super) hosting_cluster: Option<String>,
-    /// Somebody else reports its health.
+    /// Whether another component reports its health.
     pub(super) customized: bool,
-    /// It is about to be deleted: its agent may need its credentials to clean up.
+    /// Whether it is being deleted: its agent may need its credentials to clean up.
     pub(super) terminating: bool,
     /// The credentials that its agent needs, and their Secrets.
     pub(super) registrations: Vec<(RegistrationSecret, Arc<Registration>)>,
-    /// The memory that these cost, in bytes.
+    /// The weight of these registrations, in bytes.
     pub(super) weight: usize,
     /// How its agent gets a credential for the hub's API server, if it needs one.
     pub(super) driver: Option<KubeClientDriver>,
@@ -78,7 +78,7 @@ pub(crate) struct AddOn {
 /// The Secret of a registration.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct RegistrationSecret {
-    /// It is on the management cluster, not on the spoke.
+    /// Whether it is on the management cluster, not on the spoke.
     pub(super) hosted: bool,
     pub(super) namespace: String,
     pub(super) name: String,
@@ -89,7 +89,7 @@ impl RegistrationSecret {
         SECRETS.object(&self.namespace, &self.name)
     }
 
-    /// `Secret ns/name`, for sentences.
+    /// Returns `Secret ns/name`, for sentences.
     pub(super) fn sentence_name(&self) -> String {
         format!("Secret {}/{}", self.namespace, self.name)
     }
@@ -106,19 +106,19 @@ pub(crate) struct Registration {
 pub(super) enum Credential {
     Certificate {
         template: CsrTemplate,
-        /// The default user before OCM 1.3, if the add-on names none: a certificate of that keeps its user at renewal.
+        /// The default user before OCM 1.3, if the add-on names no user: a certificate with that user keeps it.
         former_user: Option<String>,
     },
     /// A token of the add-on's ServiceAccount.
     Token {
         lifetime: u32,
-        /// Its uid, once the hub has made it.
+        /// The ServiceAccount's uid, once the hub has created it.
         account: Option<String>,
     },
 }
 
 impl AddOn {
-    /// `None` where a name cannot be one. Hosted add-ons are `apart` if the spoke is not the management cluster.
+    /// Parses an add-on; `None` if a name is invalid. `apart` means that the spoke is not the management cluster.
     pub(super) fn of(
         object: &Value,
         apart: bool,
@@ -168,7 +168,7 @@ fn text(value: &Value) -> Option<&str> {
     value.as_str().filter(|text| !text.is_empty())
 }
 
-/// uid of the ServiceAccount in the message of condition TokenInfrastructureReady (ocm
+/// Returns the uid of the ServiceAccount in the message of condition TokenInfrastructureReady (ocm
 /// `pkg/registration/register/token/token.go`, parseServiceAccountUIDFromMessage).
 fn service_account_uid(ready: Condition) -> Option<String> {
     let (_, rest) = ready.message.split_once("UID: ").filter(|_| ready.status == "True")?;
@@ -176,7 +176,7 @@ fn service_account_uid(ready: Condition) -> Option<String> {
     (1..=MAX_NAME).contains(&uid.len()).then(|| uid.to_owned())
 }
 
-/// The Secret's name and the credential that an entry of `status.registrations` asks for; `None` if it is not valid.
+/// Returns the Secret's name and the credential for an entry of `status.registrations`; `None` if it is invalid.
 fn credential(
     addon: &str,
     config: &Value,
@@ -198,7 +198,7 @@ fn credential(
     (valid_name(&name) && name.len() <= MAX_SECRET_NAME).then_some((name, credential))
 }
 
-/// The subject of a registration; its parts that are empty have defaults.
+/// Returns the subject of a registration; `certificate` sets defaults for its empty parts.
 fn subject(subject: &Value) -> Subject {
     let texts = |field: &str| {
         let all = subject[field].as_array().into_iter().flatten().filter_map(Value::as_str);
@@ -211,7 +211,7 @@ fn subject(subject: &Value) -> Subject {
     Subject { user, groups: texts("groups"), units: texts("organizationUnit") }
 }
 
-/// The certificate of an add-on, with the parts of the subject that the add-on leaves open (ocm v1.3.1
+/// Returns the certificate of an add-on, with defaults for the empty parts of the subject (ocm v1.3.1
 /// `pkg/registration/register/csr/csr.go:657-663`; before, the last part of the user was the agent's name).
 fn certificate(
     addon: &str,
@@ -221,7 +221,7 @@ fn certificate(
 ) -> Credential {
     let mut former_user = None;
     let group = format!("system:open-cluster-management:cluster:{cluster}:addon:{addon}");
-    // Its ServiceAccount is left from the time when its agent had a token.
+    // The user of the ServiceAccount is left from a time when the agent had a token.
     if subject.user.is_empty() || subject.user == service_account_user(cluster, addon) {
         subject.user = format!("{group}:agent:{addon}");
         former_user = Some(format!("{group}:agent:{agent}"));
@@ -239,12 +239,12 @@ fn certificate(
     Credential::Certificate { template, former_user }
 }
 
-/// The ServiceAccount on the hub of an add-on's agent that has a token.
+/// Returns the name of the ServiceAccount on the hub for the token of an add-on's agent.
 pub(super) fn service_account(addon: &str) -> String {
     format!("{addon}-agent")
 }
 
-/// The user of that ServiceAccount.
+/// Returns the user of that ServiceAccount.
 pub(super) fn service_account_user(cluster: &str, addon: &str) -> String {
     format!("system:serviceaccount:{cluster}:{}", service_account(addon))
 }

@@ -46,7 +46,7 @@ pub(super) struct SecretController {
 }
 
 impl SecretController {
-    /// The condition about the credential, if it is one of this add-on and there is something to say.
+    /// Returns the condition about the credential, if it belongs to this add-on and the condition is known.
     pub(super) fn condition(&self, addon: &str) -> Option<TypedCondition> {
         let desired = self.desired.as_ref().filter(|desired| desired.addon == addon)?;
         let (kind, condition) = match desired.credential {
@@ -58,7 +58,7 @@ impl SecretController {
         Some((kind, conflict.or(condition)?))
     }
 
-    /// Does what is due for this Secret, which goes if nothing is `desired`; returns when to come again.
+    /// Takes the step that is due for this Secret, or deletes it if nothing is `desired`; returns when the next is due.
     pub(super) fn reconcile(
         &mut self,
         desired: Option<Arc<Registration>>,
@@ -77,14 +77,14 @@ impl SecretController {
         self.due.set(result, &context.name.target(), &what)
     }
 
-    /// Returns whether the CSR that waits may have an answer.
+    /// Returns whether the CSR that waits may have been answered.
     fn is_answered(&self, context: &SecretContext<'_>) -> bool {
         let csrs = &context.session.csrs;
         let is_answered = self.certificate.waits_for().is_some_and(|name| !csrs.is_known(name));
         is_answered && self.conflict.is_none() && !self.due.is_failing()
     }
 
-    /// Reads the Secret, and does what is due for the credential in it; returns when to come again.
+    /// Reads the Secret, and takes the step that is due for its credential; returns when the next one is due.
     fn keep(
         &mut self,
         Registration { addon, credential }: &Registration,
@@ -102,7 +102,7 @@ impl SecretController {
         if self.conflict.is_some() {
             return Ok(next_read);
         }
-        // Without the name, no later process would delete the Secret. A token leaves no request behind.
+        // Without the name, no later process would delete the Secret. For a token, the store drops a request.
         let is_certificate = matches!(credential, Credential::Certificate { .. });
         if !context.is_stored(addon, is_certificate)? {
             context.store(Some((addon, None)))?;
@@ -121,7 +121,7 @@ impl SecretController {
     }
 }
 
-/// Does what is due for the certificate in `secret`. One of the former default user keeps its user at renewal.
+/// Takes the step that is due for the certificate in `secret`. One with the former default user keeps this user.
 fn sync_certificate(
     certificate: &mut Certificate,
     addon: &str,
@@ -159,7 +159,7 @@ fn user_of(data: &Data) -> Option<String> {
     Some(chain.into_iter().next()?.common_name)
 }
 
-/// Validates certificate and key for `template`, and what is next to them.
+/// Validates certificate and key for `template`, and the values next to them.
 fn validate(
     data: &Data,
     template: &CsrTemplate,
@@ -217,7 +217,7 @@ impl Io for AddOnIo<'_, '_> {
         self.context.session.csrs.create(request, self.template, expiration)
     }
 
-    /// Upstream writes no `agent-name` either.
+    /// Like upstream, writes no `agent-name`.
     fn save(&mut self, issued: Option<(&[u8], &CertificateRequest)>) -> Result<()> {
         let mut values = values_of(issued);
         if self.template.signer == KUBE_API_SERVER_CLIENT {

@@ -1,4 +1,4 @@
-//! Status of an add-on on the hub, as far as this agent writes it: what its credentials and its Lease say (ocm
+//! Status of an add-on on the hub: the part that this agent writes, by the add-on's credentials and its Lease (ocm
 //! `pkg/registration/spoke/addon/lease_controller.go`).
 
 use std::{
@@ -30,7 +30,7 @@ use crate::{
 };
 
 const AVAILABLE: &str = "Available";
-/// A Lease that was not renewed for so long is stale, whatever its own duration says (leaseDurationTimes and
+/// A Lease without a renewal for this time is stale, whatever its own duration is (leaseDurationTimes and
 /// AddOnLeaseControllerLeaseDurationSeconds).
 const GRACE_PERIOD: Duration = Duration::from_secs(5 * 60);
 /// Interval between reads of a Lease that does not exist.
@@ -40,9 +40,9 @@ const ABSENT_READ_INTERVAL: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct AddOnStatus {
     conditions: BTreeMap<&'static str, Condition>,
-    /// `kubeClientDriver`: how the agent gets a credential for the hub's API server; empty if it needs none.
+    /// `kubeClientDriver`: how the add-on's agent gets a credential for the hub's API server; empty if it needs none.
     driver: &'static str,
-    /// The user of the registration for the hub's API server, where it is not that of a certificate.
+    /// The user of the registration for the hub's API server; `None` if a certificate has the user.
     user: Option<String>,
 }
 
@@ -72,7 +72,7 @@ impl AddOnStatus {
         fields.into_iter().filter_map(|(field, value)| Some((field.to_owned(), value?))).collect()
     }
 
-    /// The registrations with the wanted user; `None` if they have it.
+    /// Returns the registrations with the wanted user; `None` if they have it.
     fn registrations(&self, before: &Value) -> Option<Value> {
         let subject = json!({"user": self.user.as_ref()?});
         let mut registrations = before.clone();
@@ -86,10 +86,10 @@ impl AddOnStatus {
 
 #[derive(Default)]
 pub(super) struct AddOnReporter {
-    /// The condition by the Lease as it was last read.
+    /// The condition by the last read of the Lease.
     available: Option<Condition>,
     lease: Pace,
-    /// The last status, the version of the add-on that was known then, and the version that has the status.
+    /// The last status, the add-on's version known at that time, and the version that has the status.
     reported: Option<(AddOnStatus, [String; 2])>,
     pace: Pace,
 }
@@ -112,7 +112,7 @@ impl AddOnReporter {
         until.min(self.report(session, addon, wanted))
     }
 
-    /// Reads the Lease if it is due. One that cannot be read changes nothing: it may have been renewed.
+    /// Reads the Lease if it is due. A failed read changes nothing: the Lease may have been renewed.
     fn read_lease(&mut self, agent: &Agent, addon: &AddOn) -> Instant {
         if Instant::now() < self.lease.at {
             return self.lease.at;
@@ -125,7 +125,7 @@ impl AddOnReporter {
         self.lease.set(read, &target, "the Lease of an add-on cannot be read")
     }
 
-    /// Reports `wanted` if it or the add-on changed; returns when to come again.
+    /// Reports `wanted` if it or the add-on changed; returns when the next report is due.
     fn report(&mut self, session: &HubSession, addon: &AddOn, wanted: AddOnStatus) -> Instant {
         let (now, known) = (Instant::now(), self.reported.as_ref());
         // The watch may lag behind the write.
@@ -153,7 +153,7 @@ impl AddOnReporter {
     }
 }
 
-/// Writes what differs from `wanted`. Returns the version that has all of it; `None` if the add-on is absent.
+/// Writes what differs from `wanted`. Returns the version with all of it; `None` if the add-on is absent.
 fn write(wanted: &AddOnStatus, client: &Client, target: &Target<'_>) -> Result<Option<String>> {
     let Some(mut object) = optional(client.get(target))? else { return Ok(None) };
     let status = wanted.patch(&object, SystemTime::now());
@@ -185,7 +185,7 @@ fn available(addon: &AddOn, lease: Option<&Value>, now: SystemTime) -> Condition
     }
 }
 
-/// The time of the last renewal, or else of the creation: upstream's agent crashes on a Lease without `renewTime`.
+/// Returns the time of the last renewal, or else of the creation. Upstream's agent crashes without `renewTime`.
 fn renewed(lease: &Value) -> Option<SystemTime> {
     let time = |value: &Value| value.as_str().and_then(parse_micro_time);
     time(&lease["spec"]["renewTime"]).or_else(|| time(&lease["metadata"]["creationTimestamp"]))

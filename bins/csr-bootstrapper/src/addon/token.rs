@@ -24,14 +24,14 @@ use crate::{
 };
 
 static SERVICE_ACCOUNTS: Resource = Resource::v1("", "serviceaccounts", "ServiceAccount");
-/// The end of the year 9999, in seconds since 1970: a later time is none.
+/// The end of the year 9999, in seconds since 1970: a later time is invalid.
 const END_OF_TIME: u64 = 253_402_300_799;
-/// A longer token is refused: one that is not saved yet costs memory.
+/// Maximum length of a token: an unsaved one costs memory.
 const MAX_TOKEN: usize = 64 << 10;
-/// A token is used until this part of its lifetime is left (ocm
+/// A token is due when its lifetime divided by this is left (ocm
 /// `pkg/registration/register/token/token_validation.go`, RefreshThreshold).
 const LEAST_LEFT: u32 = 5;
-/// After an answer that was lost: it may have been a token's, which is valid for a year.
+/// The rest after a lost answer: the hub may have created a token, which is valid for a year.
 const REST_LOST: Rest = (Duration::from_secs(1), Duration::from_secs(300));
 const DUE: &str = "has a token that is due for renewal";
 
@@ -45,7 +45,7 @@ struct TokenClaims {
 }
 
 impl TokenClaims {
-    /// The claims of `token`, if they can be read; the hub alone can verify its signature.
+    /// Parses the claims of `token`; only the hub can verify its signature.
     fn of(token: &[u8]) -> Option<Self> {
         let parts: Vec<_> = str::from_utf8(token).ok()?.split('.').collect();
         let [_, claims, _] = parts[..] else { return None };
@@ -72,8 +72,8 @@ impl TokenClaims {
     }
 }
 
-/// The claims of the token in a Secret with this content, and the time until it is due, if it is one of the
-/// ServiceAccount of this uid; or else why another one is needed, as the predicate of a sentence about the Secret.
+/// Returns the claims of the token in a Secret with this content, and the time until it is due. The error says why the
+/// ServiceAccount of this uid needs another token, as the predicate of a sentence about the Secret.
 fn usable(
     data: &Data,
     uid: &str,
@@ -91,16 +91,16 @@ fn usable(
 #[derive(Default)]
 pub(super) struct TokenDriver {
     pace: CredentialPace,
-    /// Until it is in the Secret: another attempt to save it must not cost another token, each valid for a year.
+    /// A token that is not in the Secret yet: another attempt to save it must not create another one, valid for a year.
     unsaved: Option<Zeroizing<Vec<u8>>>,
-    /// Half of the last token's life ends then. One that is due before is due by a wrong clock.
+    /// When half of the last token's lifetime is over. A token that is due before is due by a wrong clock.
     used_until: Option<Instant>,
-    /// The condition about the token, once there is something to say.
+    /// The condition about the token, once known.
     pub(super) refreshed: Option<Condition>,
 }
 
 impl TokenDriver {
-    /// Does what is due for a token of this lifetime, for the ServiceAccount of this name and uid.
+    /// Takes the step that is due for a token with this lifetime, for the ServiceAccount with this name and uid.
     pub(super) fn sync(
         &mut self,
         lifetime: u32,
@@ -140,7 +140,7 @@ impl TokenDriver {
             values.insert(TOKEN.to_owned(), self.unsaved.clone());
         }
         context.save(secret, values)?;
-        // Nobody has undone the write before, and no clock says so.
+        // Regular unless somebody undid the last write, or the token is due by a wrong clock.
         let is_regular = why == Some(DUE) && self.used_until.is_none_or(|until| now >= until);
         self.pace.saved(is_regular, now);
         if let Some(token) = self.unsaved.take() {
@@ -152,7 +152,7 @@ impl TokenDriver {
     }
 
     fn not_created(&mut self, error: &Error, now: Instant) {
-        // Unless it refused, the hub may have made a token each time.
+        // Unless the hub refused, it may have created a token.
         let is_refused = matches!(
             error,
             Error::Unauthorized(_) | Error::Forbidden(_) | Error::NotFound(_) | Error::NotServed(_)

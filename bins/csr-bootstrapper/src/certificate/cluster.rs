@@ -1,4 +1,4 @@
-//! The cluster's credential: its side of [`Io`], and the session that uses it.
+//! The cluster's credential: its [`Io`], and the session that uses it.
 
 use std::{
     sync::Arc,
@@ -28,17 +28,17 @@ use crate::{
     state::{HubSession, hub_client},
 };
 
-/// Key of the selected one of several hubs, next to the request.
+/// Key of the selected hub of several, next to the request.
 pub(crate) const HUB_SERVER: &str = "hub-server";
 /// The keys of the stored request.
 const REQUEST_KEYS: [&str; 5] = ["tls.key", "csr-name", CLUSTER_NAME, AGENT_NAME, HUB_SERVER];
-/// Between two checks of the ManagedCluster while bootstrapping, up to twice as long (ocm
-/// `pkg/registration/spoke/registration/creating_controller.go:46` takes an hour).
+/// The interval of checks of the ManagedCluster while bootstrapping, up to doubled by jitter (an hour in ocm
+/// `pkg/registration/spoke/registration/creating_controller.go:46`).
 const INTRODUCE_INTERVAL: Duration = Duration::from_secs(300);
 
 impl CertificateManager<'_> {
-    /// Makes the session use the credential. An unusable credential ends the session only when the certificate in use
-    /// has expired too, by every clock, and there is another identity to go on with.
+    /// Makes the session use the credential. An unusable credential ends the session only if the certificate in use
+    /// has expired, too, by every clock, and there is another identity to continue with.
     pub(super) fn follow(&self, validation: &Validation) {
         let (agent, session) = (self.agent, self.agent.session());
         let usable = validation.as_ref().ok().and_then(|it| Some((self.config(it)?, &it.hub)));
@@ -53,7 +53,7 @@ impl CertificateManager<'_> {
             }
             return;
         };
-        // Nothing observed on one hub counts for another, not even the position of its watches.
+        // Observations of one hub are void for another, even the resourceVersions of its watches.
         let used = match session.filter(|session| session.hub == *hub) {
             Some(session) => session.client.swap(config).map(drop),
             None => self.open_session(config, hub),
@@ -69,7 +69,7 @@ impl CertificateManager<'_> {
     fn open_session(&self, config: ClusterConfig, hub: &Hub) -> Result<()> {
         let (agent, names) = (self.agent, &self.names);
         let client = hub_client("the hub", config, &agent.session_requests)?;
-        // The credential may be valid by this clock alone.
+        // The credential may be valid only by the hub's clock, which the requester knows.
         let requester = agent.read(|state| state.requester.clone());
         let clock = requester.and_then(|csrs| csrs.client.clock());
         let session = HubSession::new(client, (hub.clone(), clock), names.clone(), &agent.stop);
@@ -81,14 +81,14 @@ impl CertificateManager<'_> {
         Ok(())
     }
 
-    /// The connection to the hub with the credential: its own kubeconfig's, or else the bootstrap kubeconfig's.
+    /// Returns the connection to the hub with the credential: its own kubeconfig's, or else the bootstrap kubeconfig's.
     fn config(&self, usable: &UsableCredential) -> Option<ClusterConfig> {
         let other = || self.bootstrap.as_ref().map(|it| it.as_agent(&usable.identity));
         usable.config.clone().or_else(other)
     }
 
-    /// Returns whether the credential is for another hub than the bootstrap kubeconfig, and that one knows the agent:
-    /// then only the kubeconfig has to change. That hub is asked once, for the ManagedCluster.
+    /// Returns whether the bootstrap kubeconfig is for another hub than the credential, and that hub knows the agent:
+    /// then only the kubeconfig must change. That hub is asked once, for the ManagedCluster.
     pub(super) fn is_known_after_move(&mut self, validation: &Validation) -> Result<bool> {
         let (Ok(usable @ UsableCredential { moved: Some(_), .. }), Some(bootstrap)) =
             (validation, &self.bootstrap)
@@ -114,13 +114,13 @@ impl CertificateManager<'_> {
         Ok(known)
     }
 
-    /// Opens a client for the bootstrap identity while that requests a certificate, and closes it once none is needed.
+    /// Opens a client for the bootstrap identity while it requests a certificate, and closes the client afterwards.
     pub(super) fn connect_bootstrap(&self, need: &Need) -> Result<()> {
         let agent = self.agent;
         let is_needed = self.is_bootstrapping() && matches!(need, Need::Certificate(_));
         let wanted = self.bootstrap.as_ref().filter(|_| is_needed).map(|it| &it.config);
         let open = agent.read(|state| state.requester.clone());
-        // Another config may lead to another hub: nothing observed with the last one counts.
+        // Another config may lead to another hub, for which earlier observations are void.
         if open.as_ref().map(|csrs| csrs.client.config()).as_ref() == wanted {
             return Ok(());
         }
@@ -150,7 +150,7 @@ impl CertificateManager<'_> {
 
     fn introduce(&mut self, client: &Client) -> Result<()> {
         let is_new = match managedcluster::introduce(client, self.agent, &self.names) {
-            // A CSR may be posted all the same.
+            // The hub may allow a CSR nevertheless.
             Err(error @ (Error::Unauthorized(_) | Error::Forbidden(_))) => {
                 let level = if self.introduce_at.is_none() { Level::Warn } else { Level::Debug };
                 let target = MANAGED_CLUSTERS.cluster_object(&self.names.cluster);
@@ -173,7 +173,7 @@ impl CertificateManager<'_> {
         if let Some(request) = request {
             let texts = request.stored_texts(&self.names);
             values.extend(texts.map(|(key, text)| (key.to_owned(), value(text))));
-            // A restart goes on with this hub.
+            // A restart continues with this hub.
             let hub = self.agent.selected_hub();
             values.extend(hub.map(|(_, server)| (HUB_SERVER.to_owned(), value(server))));
         }
@@ -222,7 +222,7 @@ impl Io for CertificateManager<'_> {
         let stored = data.get(HUB_SERVER).map(|server| server.as_slice());
         // A restart must not go back to the hub that was selected at the time of the request.
         if request.is_some() && hub.is_some_and(|hub| stored != Some(hub.as_bytes())) {
-            // Nothing else waits for that; a refusal has its Event.
+            // A failure stops nothing else; a refusal has its Event.
             if let Err(error) = self.store(request.as_ref()) {
                 log::debug!(error:% = error; "the selected hub is not stored");
             }
@@ -239,7 +239,7 @@ impl Io for CertificateManager<'_> {
         self.csrs()?.pending(&self.names.csr_template())
     }
 
-    /// The bootstrap identity introduces the cluster first.
+    /// As the bootstrap identity, introduces the cluster first.
     fn csr(&mut self, name: &str) -> Result<Option<Value>> {
         let csrs = self.csrs()?;
         let is_due = self.introduce_at.is_none_or(|at| Instant::now() >= at);

@@ -1,4 +1,4 @@
-//! Request of this program: a key, and what is asked for it. The key alone is stored; the name follows from the rest.
+//! Certificate request of this program: a key and a template. The stored key restores it; the name follows from both.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -30,15 +30,15 @@ pub const KUBE_API_SERVER_CLIENT: &str = "kubernetes.io/kube-apiserver-client";
 /// Label of all objects of a managed cluster.
 pub const CLUSTER_LABEL: &str = "open-cluster-management.io/cluster-name";
 
-/// What a request asks for, whatever its key is.
+/// The content of a request, except for its key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CsrTemplate {
     pub subject: Subject,
     pub dns_names: Vec<String>,
     pub signer: String,
-    /// Begin of the object's name; a hash of the key follows.
+    /// Prefix of the object's name; a hash of the unsigned request follows.
     pub name_prefix: String,
-    /// The object's labels: hints, which anybody could set.
+    /// The object's labels: only hints, because anybody could set them.
     pub labels: BTreeMap<&'static str, String>,
 }
 
@@ -65,11 +65,11 @@ pub struct CertificateRequest {
     pub key: Zeroizing<String>,
     /// The unsigned request: DER of CertificationRequestInfo, with the public key in it.
     content: Vec<u8>,
-    /// Name of the object: it ends in a hash of the unsigned request, so that posting it again creates no second one.
+    /// Name of the object. It ends in a hash of the unsigned request, so that a second POST creates no second object.
     pub name: String,
 }
 
-/// Only the name: the key is secret.
+/// Prints only the name: the key is secret.
 impl fmt::Debug for CertificateRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "CertificateRequest({})", self.name)
@@ -77,13 +77,13 @@ impl fmt::Debug for CertificateRequest {
 }
 
 impl CertificateRequest {
-    /// Creates one with a new P-256 key.
+    /// Creates a request with a new P-256 key.
     pub fn new(template: &CsrTemplate) -> Result<Self> {
         let key = to_pem("PRIVATE KEY", &new_key()?).into();
         Self::of_key(key, template).ok_or_else(|| no_key(()))
     }
 
-    /// The request of `template` with this key; `None` for any other than a P-256 key.
+    /// Returns the request of `template` with this key; `None` if it is not a P-256 key.
     pub fn of_key(key: Zeroizing<String>, template: &CsrTemplate) -> Option<Self> {
         let content =
             content(&template.subject, &template.dns_names, pair(&key)?.public_key().as_ref());
@@ -91,7 +91,7 @@ impl CertificateRequest {
         Some(Self { key, content, name })
     }
 
-    /// The values of a Secret that restores the request after a restart.
+    /// Returns the values of a Secret that restores the request after a restart.
     pub fn stored_texts<'a>(&'a self, names: &'a AgentNames) -> [(&'static str, &'a str); 4] {
         [
             ("tls.key", &self.key),
@@ -101,7 +101,7 @@ impl CertificateRequest {
         ]
     }
 
-    /// Restores one from such values; `None` if they are incomplete or for other names.
+    /// Restores a request from such values; `None` if they are incomplete or for other names.
     pub fn of_secret(data: &Data, names: &AgentNames) -> Option<Self> {
         let text = |key: &str| str::from_utf8(data.get(key)?).ok().map(str::to_owned);
         let is_same = text(CLUSTER_NAME)? == names.cluster && text(AGENT_NAME)? == names.agent;
@@ -109,7 +109,7 @@ impl CertificateRequest {
         (is_same && text("csr-name")? == request.name).then_some(request)
     }
 
-    /// The object, as the Go agent writes it (ocm `pkg/registration/register/csr/csr.go:429-482`).
+    /// Returns the object, as in the Go agent (ocm `pkg/registration/register/csr/csr.go:429-482`).
     pub fn object(&self, template: &CsrTemplate, expiration: Option<u32>) -> Result<Value> {
         let mut spec = json!({
             "request": BASE64_STANDARD.encode(self.pem()?),
@@ -127,7 +127,7 @@ impl CertificateRequest {
         }))
     }
 
-    /// PEM of PKCS #10 with a new signature.
+    /// Returns the PEM of PKCS #10 with a new signature.
     pub fn pem(&self) -> Result<String> {
         let pair = pair(&self.key).ok_or_else(|| no_key(()))?;
         let signature = pair.sign(&SystemRandom::new(), &self.content).map_err(no_key)?;
@@ -135,7 +135,7 @@ impl CertificateRequest {
     }
 }
 
-/// PKCS #8 of a new P-256 key.
+/// Returns PKCS #8 of a new P-256 key.
 pub(crate) fn new_key() -> Result<Zeroizing<Vec<u8>>> {
     let key = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &SystemRandom::new());
     Ok(key.map_err(no_key)?.as_ref().to_vec().into())

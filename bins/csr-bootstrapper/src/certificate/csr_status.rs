@@ -1,4 +1,4 @@
-//! Status of a CSR on the hub, as far as it concerns the posted request. No I/O, no clock.
+//! Status of a CSR on the hub, with respect to the posted request. No I/O, no clock.
 
 use apiclient::{certificate, log_line::quoted};
 use base64::{Engine, prelude::BASE64_STANDARD};
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::clocks::Clocks;
 
-/// Pending requests that stop the next one (ocm `pkg/registration/register/csr/options.go:72-84`).
+/// The number of pending requests that prevents the next one (ocm `pkg/registration/register/csr/options.go:72-84`).
 pub const MAX_PENDING: usize = 10;
 
 pub const ADDON_LABEL: &str = "open-cluster-management.io/addon-name";
@@ -21,7 +21,7 @@ pub const ADDON_LABEL: &str = "open-cluster-management.io/addon-name";
 pub enum CsrStatus {
     Pending,
     Approved,
-    /// The chain from the hub: PEM, for our key, valid now.
+    /// The chain from the hub: PEM, for our key and valid now.
     Issued(Vec<u8>),
 }
 
@@ -35,7 +35,7 @@ pub const FOREIGN: &str = "CSRForeign";
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CsrFailure {
     pub reason: &'static str,
-    /// The predicate of a sentence about "CSR <name>".
+    /// The predicate of a sentence about `CSR <name>`.
     pub sentence: String,
 }
 
@@ -44,7 +44,7 @@ impl CsrFailure {
         Self { reason, sentence: sentence.into() }
     }
 
-    /// A human or a policy said no.
+    /// Returns whether a human or a policy refused the request.
     pub(super) fn is_refusal(&self) -> bool {
         matches!(self.reason, DENIED | FAILED)
     }
@@ -56,12 +56,12 @@ pub struct Judge<'a> {
     pub template: &'a CsrTemplate,
     /// The agent's own user.
     pub agent: &'a str,
-    /// The requester is that user, or else the bootstrap identity: a hub renews only for the former.
+    /// Whether the requester is that user, and not the bootstrap identity: a hub renews only for that user.
     pub by_agent: bool,
     pub clocks: Clocks,
 }
 
-/// The status of `csr` for the request, or why it gives no certificate that can be used.
+/// Returns the status of `csr` for the request, or why it yields no usable certificate.
 pub fn evaluate(csr: &Value, judge: &Judge<'_>) -> Result<CsrStatus, CsrFailure> {
     let Judge { request, template, agent, by_agent, clocks } = *judge;
     let spec = &csr["spec"];
@@ -69,7 +69,7 @@ pub fn evaluate(csr: &Value, judge: &Judge<'_>) -> Result<CsrStatus, CsrFailure>
     if spec["signerName"] != *template.signer {
         return Err(foreign());
     }
-    // The requester decides whether a person has to approve; it does not matter after the signature.
+    // The requester determines whether a person must approve; after the signature, it does not matter.
     let of_other = (spec["username"] == *agent) != by_agent;
     let quoted = |kind| condition(csr, kind).map(words);
     match (quoted("Denied"), quoted("Failed"), issued(csr)) {
@@ -86,7 +86,7 @@ pub fn evaluate(csr: &Value, judge: &Judge<'_>) -> Result<CsrStatus, CsrFailure>
     }
 }
 
-/// Returns whether this request is pending and looks like one of `template`, by any agent of the cluster's name.
+/// Returns whether this CSR is pending and matches `template`, from any agent of the cluster's name.
 pub fn is_pending(csr: &Value, template: &CsrTemplate) -> bool {
     let (metadata, labels) = (&csr["metadata"], &csr["metadata"]["labels"]);
     let has_prefix =
@@ -103,7 +103,7 @@ fn issued(csr: &Value) -> Option<&str> {
     csr["status"]["certificate"].as_str().filter(|text| !text.is_empty())
 }
 
-/// A condition that holds; in `v1beta1` conditions have no status.
+/// Returns a condition that holds; in `v1beta1`, conditions have no status.
 fn condition<'a>(csr: &'a Value, kind: &str) -> Option<&'a Value> {
     let conditions = csr["status"]["conditions"].as_array()?;
     let holds = |status: &Value| status.as_str().is_none_or(|text| matches!(text, "True" | ""));
@@ -119,7 +119,7 @@ fn words(condition: &Value) -> String {
     }
 }
 
-/// The chain in `text`, if it is usable with our key, now and for this request.
+/// Returns the chain in `text`, if it is valid now, for our key and for this request.
 fn accept(
     text: &str,
     request: &CertificateRequest,

@@ -1,4 +1,4 @@
-//! CSRs of a cluster on a hub. A watch of versions says which one has changed, a GET what it is.
+//! CSRs of a cluster on a hub. A metadata watch says which CSR has changed, and a GET reads it.
 
 use std::{
     collections::BTreeMap,
@@ -24,20 +24,20 @@ use super::{
     csr_status::{MAX_PENDING, is_pending},
 };
 
-/// A CSR is read this often while no watch is open, because of rights or a proxy.
+/// The interval of reads of a CSR without a watch, which permissions or a proxy may prevent.
 const REREAD_INTERVAL: Duration = Duration::from_secs(15);
-/// Versions of more CSRs are not kept: these are read as often as without a watch.
+/// Maximum number of CSRs with known versions: further ones are read as often as without a watch.
 const MAX_CSRS: usize = 1000;
-/// Digits of a resourceVersion, a number of 64 bits.
+/// Maximum length of a resourceVersion, a 64-bit number.
 const MAX_VERSION: usize = 20;
-/// Nobody waits for an older read: a step reads again.
+/// How long a read is kept: nobody waits for an older one, and a step reads again.
 const MAX_AGE: Duration = Duration::from_secs(3600);
-/// More reads are not kept: these CSRs are read at each step.
+/// Maximum number of kept reads: further CSRs are read at each step.
 const MAX_READS: usize = 100;
-/// Memory limit for a CSR, in bytes: with a long chain it has some 20 KiB.
+/// Memory limit for a CSR, in bytes: one with a long chain has some 20 KiB.
 const MAX_CSR: usize = 64 << 10;
 
-/// The CSRs of one cluster, through one client; the watch is open from the first read on.
+/// The CSRs of one cluster, through one client; the first read opens the watch.
 pub(crate) struct CsrClient {
     pub(crate) client: Client,
     labels: String,
@@ -49,13 +49,13 @@ pub(crate) struct CsrClient {
 
 struct Read {
     csr: Option<Value>,
-    /// The version before it: a later one makes it stale.
+    /// The version by the watch before the read: another one makes the read stale.
     version: Lookup<String>,
     at: Instant,
 }
 
 impl CsrClient {
-    /// Wakes `process` when a CSR has changed; ends with it, or when it is [closed](Self::close).
+    /// Creates a client, which wakes `process` when a CSR changes. It ends with it, or when [closed](Self::close).
     pub(crate) fn new(client: Client, cluster: &str, process: &Stop) -> Self {
         let (stop, process) = (process.child(), process.clone());
         let labels = format!("{CLUSTER_LABEL}={cluster}");
@@ -63,7 +63,7 @@ impl CsrClient {
         Self { client, labels, stop, process, versions, reads }
     }
 
-    /// The CSR `name`. It is read again only after a change, or from time to time while no watch is open.
+    /// Returns the CSR `name`. It is read again only after a change, or at an interval while no watch is open.
     pub(crate) fn get(&self, name: &str) -> Result<Option<Value>> {
         let (version, now) = (self.version(name)?, Instant::now());
         if let Some(read) = lock(&self.reads).get(name).filter(|it| it.is_fresh(&version, now)) {
@@ -98,7 +98,7 @@ impl CsrClient {
         self.client.create(&CSRS.cluster_object(&request.name), &object).map(|_| ())
     }
 
-    /// The number of pending CSRs of `template`, up to the limit; 0 without the right to list them.
+    /// Returns the number of pending CSRs of `template`, up to the limit; 0 without the permission to list them.
     pub(crate) fn pending(&self, template: &CsrTemplate) -> Result<usize> {
         let mut pending = 0;
         let all = Selection::all(CSRS.everywhere());
@@ -126,12 +126,12 @@ impl CsrClient {
         self.client.close();
     }
 
-    /// Why CSRs may have changed unseen, for `/readyz`.
+    /// Returns why changes of CSRs may be missed, for `/readyz`.
     pub(crate) fn last_error(&self) -> Option<String> {
         lock(&self.versions).as_ref()?.last_error()
     }
 
-    /// The version of a CSR by the watch, which is opened if it is not.
+    /// Returns the version of a CSR by the watch; opens the watch if it is not open.
     fn version(&self, name: &str) -> Result<Lookup<String>> {
         let mut open = lock(&self.versions);
         let versions = open.take().map_or_else(|| self.watch(), Ok)?;
@@ -161,7 +161,7 @@ impl Read {
     fn is_fresh(&self, version: &Lookup<String>, now: Instant) -> bool {
         let is_watched = match version {
             Lookup::Object(_) => true,
-            // A hub that changes labels hides a CSR from the watch.
+            // A CSR without our labels, which the hub may have changed, is absent from the watch.
             Lookup::Absent => self.csr.is_none(),
             Lookup::Unknown | Lookup::Invalid => false,
         };

@@ -1,5 +1,5 @@
-//! What a certificate works with: both clusters through [`Io`], and the Secrets that the program writes, each with a
-//! single write that the server refuses if the Secret has changed.
+//! Environment of a certificate: both clusters through [`Io`], and writes of Secrets, each a single one that the server
+//! refuses if the Secret has changed.
 
 use std::{collections::BTreeMap, mem, time::Instant};
 
@@ -23,39 +23,39 @@ use super::{
 };
 use crate::clocks::Clocks;
 
-/// The manifests that have the program's own Secrets, empty.
+/// The manifests of the program's own Secrets, without content.
 const SECRETS_BASE: &str = "manifests/csr-bootstrapper/secrets";
 
 /// The requester's view of both clusters.
 pub(crate) trait Io {
-    /// Makes a request; `why` is a sentence.
+    /// Creates a request; `why` is a sentence.
     fn new_request(&mut self, why: &str) -> Result<CertificateRequest>;
-    /// The stored request, which is read again if it may have changed.
+    /// Returns the stored request; reads it again if it may have changed.
     fn stored(&mut self) -> Result<Option<CertificateRequest>>;
-    /// Stores `request`, or nothing. Where another writer was faster this fails, and [`Self::stored`] has its request.
+    /// Stores `request`, or removes the request. Fails if another writer was faster; [`Self::stored`] has its request.
     fn store(&mut self, request: Option<&CertificateRequest>) -> Result<()>;
-    /// The number of the requester's pending CSRs, up to the limit.
+    /// Returns the number of the requester's pending CSRs, up to the limit.
     fn pending(&mut self) -> Result<usize>;
     fn csr(&mut self, name: &str) -> Result<Option<Value>>;
     /// Posts the CSR. `AlreadyExists` means that an earlier attempt arrived.
     fn create_csr(&mut self, request: &CertificateRequest) -> Result<()>;
-    /// Saves a certificate with its key, and in any case what belongs next to them.
+    /// Saves a certificate with its key, if `issued`, and always the values next to them.
     fn save(&mut self, issued: Option<(&[u8], &CertificateRequest)>) -> Result<()>;
-    /// The clocks of the requester's hub, which its last answer has set.
+    /// Returns the clocks for the requester's hub, by its last answer.
     fn clocks(&self) -> Clocks;
     /// Reports a step, for Events, logs and metrics; `reason` is the Event's.
     fn notify(&mut self, level: Level, reason: &'static str, message: String);
 }
 
-/// Who requests, and at which hub.
+/// The identity that requests, and the hub.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Requester {
-    /// The agent's own identity, which the hub approves without a human; or else the bootstrap identity.
+    /// Whether it is the agent's own identity, which the hub approves without a human, and not the bootstrap identity.
     pub(crate) is_agent: bool,
     pub(crate) hub: Hub,
 }
 
-/// What is known at one moment, and the clusters.
+/// Input of one step: what is known, and the clusters.
 pub(crate) struct CertificateContext<'a> {
     pub(crate) io: &'a mut dyn Io,
     /// `Secret ns/name`, for sentences.
@@ -78,7 +78,7 @@ impl CertificateContext<'_> {
         self.key == Some(request.key.as_bytes())
     }
 
-    /// The command that approves the CSR, at the end of a sentence: for the agent itself the hub does that.
+    /// Returns the command that approves the CSR, to end a sentence; empty if the hub approves it for the agent itself.
     pub(super) fn approve(&self, name: &str) -> String {
         match self.requester {
             Some(requester) if !requester.is_agent => {
@@ -89,7 +89,7 @@ impl CertificateContext<'_> {
     }
 }
 
-/// Values by key; `None` removes one.
+/// Values by key; `None` removes a key.
 pub(crate) type SecretValues = BTreeMap<String, Option<Zeroizing<Vec<u8>>>>;
 
 pub(crate) fn value(content: impl Into<Vec<u8>>) -> Option<Zeroizing<Vec<u8>>> {
@@ -101,16 +101,16 @@ pub(crate) fn has_changed(error: &Error) -> bool {
     matches!(error, Error::Conflict(_) | Error::AlreadyExists(_) | Error::NotFound(_))
 }
 
-/// The Secret in which this program remembers pending requests over restarts: the cluster's, and those of add-ons with
-/// the names of their Secrets. Each owner has a store, and writes only keys of its own.
+/// Store of pending requests, in a Secret that outlives restarts: the cluster's, and the add-ons' with the names of
+/// their Secrets. Each owner has its own store, and writes only its own keys.
 pub(crate) struct RequestStore {
     client: Client,
     namespace: String,
     name: String,
-    /// As it was last read or written.
+    /// The Secret as last read or written.
     secret: Option<Value>,
     data: Data,
-    /// It was not read yet, or a write failed that may have arrived all the same.
+    /// Whether the Secret was not read yet, or a write failed that may have reached the server.
     is_stale: bool,
 }
 
@@ -119,7 +119,7 @@ impl RequestStore {
         Self { client, namespace, name, secret: None, data: Data::new(), is_stale: true }
     }
 
-    /// The content, which is read again if own keys may have changed.
+    /// Returns the content; reads it again if own keys may have changed.
     pub(crate) fn read(&mut self) -> Result<&Data> {
         if self.is_stale {
             let secret = optional(self.client.get(&self.target()))?;
@@ -135,8 +135,8 @@ impl RequestStore {
     }
 
     /// Writes these values. `Conflict`, `AlreadyExists` and `NotFound` mean that another process has changed one of the
-    /// keys since they were read. The Secret itself stays: whoever may create Secrets can get the token of any
-    /// ServiceAccount in the namespace.
+    /// keys since they were read. The Secret is never deleted: to create it again, the agent would need a permission
+    /// that yields the token of any ServiceAccount in the namespace.
     pub(crate) fn write(&mut self, values: &SecretValues) -> Result<()> {
         let Err(error) = self.write_once(values) else { return Ok(()) };
         if !has_changed(&error) {
@@ -152,7 +152,7 @@ impl RequestStore {
     }
 
     fn write_once(&mut self, values: &SecretValues) -> Result<()> {
-        // A write may arrive without an answer.
+        // A write may succeed without an answer.
         self.is_stale = true;
         let (target, known) = (self.target(), self.secret.as_ref());
         let secret = save(&self.client, &target, known, values)
@@ -165,7 +165,7 @@ impl RequestStore {
     }
 }
 
-/// What to do about a refused write of a Secret that `exists`, or does not.
+/// Adds the remedy to the error of a refused write; `exists` says whether the Secret exists.
 pub(super) fn with_remedy(target: &Target<'_>, exists: bool, error: Error) -> Error {
     match error {
         Error::Immutable(_) => Error::Immutable(format!(

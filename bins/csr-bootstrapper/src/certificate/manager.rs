@@ -19,10 +19,10 @@ use crate::{
 };
 
 const MAX_WAIT: Duration = Duration::from_secs(60);
-/// The longest wait that a hub can ask for.
+/// The longest Retry-After that is honored.
 const MAX_PAUSE: Duration = Duration::from_secs(300);
-/// A credential counts as refused after nothing but 401 for this long, or up to twice as long: the hub may just be
-/// restarting, and the jitter keeps a fleet from returning at once.
+/// A credential counts as refused after this time of only 401, up to doubled by jitter: the hub may just be restarting,
+/// and a fleet must not return at once.
 const REFUSED_AFTER: Duration = Duration::from_secs(30);
 
 pub(crate) struct CertificateManager<'a> {
@@ -34,12 +34,12 @@ pub(crate) struct CertificateManager<'a> {
     pub(super) requester: Option<Requester>,
     /// Why the last write of a Secret was refused.
     pub(super) refusal: Option<String>,
-    /// When the hub has to have the ManagedCluster, while bootstrapping.
+    /// When to check for the ManagedCluster, while bootstrapping.
     pub(super) introduce_at: Option<Instant>,
-    /// The answer of the hub to which the credential has to move.
+    /// Whether the hub to which the credential must move knows the agent; `None` until it was asked.
     pub(super) knows_agent: Option<bool>,
     due: Pace,
-    /// The time for which the hub may refuse the credential before another one is requested.
+    /// How long the hub may refuse the credential before another one is requested.
     patience: Duration,
     /// The reason of the last Event about the need, and its sentence.
     announced: Option<(&'static str, String)>,
@@ -74,7 +74,7 @@ impl<'a> CertificateManager<'a> {
     fn reconcile(&mut self) -> Instant {
         let (agent, bootstrap) = (self.agent, self.agent.bootstrap());
         if self.bootstrap != bootstrap {
-            // It may lead to a hub that does not know the cluster.
+            // The new one may lead to a hub that does not know the cluster.
             (self.bootstrap, self.introduce_at, self.knows_agent) = (bootstrap, None, None);
             self.certificate.pace.end_rest();
             self.due.at = Instant::now();
@@ -104,7 +104,7 @@ impl<'a> CertificateManager<'a> {
         self.due.set(synced, &agent.credential(), "managing the certificate failed")
     }
 
-    /// Returns whether the hub refuses the credential permanently: only a recent answer shows the current one.
+    /// Returns whether the hub's refusals have lasted for `patience`, from the first answer to the last.
     fn is_refused(&self) -> bool {
         let session = self.agent.session();
         let refused = session.and_then(|session| session.client.refused());
@@ -145,8 +145,8 @@ impl<'a> CertificateManager<'a> {
         synced
     }
 
-    /// Announces the need, with one Event for each new reason, and reports it on the endpoint with what the credential
-    /// `accepted` by the hub is good for.
+    /// Announces the need, with one Event for each new reason, and reports the state of the credential on the endpoint.
+    /// `accepted` is `None` if the hub refuses the credential.
     fn announce(&mut self, need: &Need, accepted: Option<&Validation>) {
         let agent = self.agent;
         let is_selecting =
@@ -182,9 +182,9 @@ impl<'a> CertificateManager<'a> {
     }
 }
 
-/// The requester of the next certificate, and its hub: the bootstrap kubeconfig's if there is one, because the
-/// certificate is saved next to a kubeconfig for that. The agent requests only where `accepting`, the hub that accepts
-/// its certificate, is the same.
+/// Returns the requester of the next certificate. Its hub is the bootstrap kubeconfig's if there is one, because the
+/// certificate is saved next to a kubeconfig for that hub. The agent itself requests only if `accepting`, the hub that
+/// accepts its certificate, is the same hub.
 pub(super) fn requester(accepting: Option<&Hub>, bootstrap: Option<&Hub>) -> Option<Requester> {
     let is_same = |hub: &Hub| bootstrap.is_none_or(|to| hub.differs_from(to).is_none());
     let (is_agent, hub) = (accepting.is_some_and(is_same), bootstrap.or(accepting)?.clone());

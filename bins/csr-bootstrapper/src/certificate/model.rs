@@ -1,8 +1,8 @@
-//! Model of a certificate: every order of requests, crashes, lost answers, foreign steps between two calls, answers of
-//! the hub and clock jumps, up to a number of troubles. `Certificate::sync`, `validate` and `identity::resolve` are the
-//! real ones; `world` has both clusters, which `calls` gives to the certificate as its `Io`.
+//! Model of a certificate: every order of requests, crashes, lost answers, steps of others between two calls, answers
+//! of the hub and clock jumps, up to a number of troubles. `Certificate::sync`, `validate` and `identity::resolve` are
+//! the shipped code; `world` has both clusters, and `calls` is the certificate's `Io` for them.
 //!
-//! `MODEL=whole` (as `make model` has it) allows for more troubles than `cargo test`.
+//! `MODEL=whole` (as in `make model`) allows for more rotations than `cargo test`.
 
 mod calls;
 pub(crate) mod fixtures;
@@ -28,14 +28,14 @@ use super::{
 };
 use crate::identity::AgentNames;
 
-/// What is tried, and the rules that are put to the test.
+/// The limits of the exploration, and the rules under test.
 struct Registration {
     rules: Rules,
-    /// Things that may go wrong on one way.
+    /// Maximum number of troubles on one path.
     troubles: u8,
-    /// Certificates that may become due on one way.
+    /// Maximum number of certificates that become due on one path.
     rotations: u8,
-    /// Before the start of all clocks, so that no time is before it.
+    /// The start of the world's time.
     base: Instant,
     fixtures: RefCell<Fixtures>,
 }
@@ -46,13 +46,13 @@ type Sync = fn(&mut Certificate, &mut CertificateContext<'_>) -> SyncResult<Inst
 #[derive(Clone, Copy)]
 struct Rules {
     sync: Sync,
-    /// A new request is stored only where there is none, or in place of the known one.
+    /// A new request is stored only if there is none, or in place of the known one.
     stores_with_care: bool,
-    /// A new process goes on with the stored request.
+    /// A new process continues with the stored request.
     reads_stored: bool,
-    /// A new process takes the names that the stored request has.
+    /// A new process takes the names of the stored request.
     reads_names: bool,
-    /// A CSR that is gone is posted again.
+    /// A CSR that has disappeared is posted again.
     posts_again: bool,
 }
 
@@ -64,10 +64,10 @@ const REAL: Rules = Rules {
     posts_again: true,
 };
 
-/// A validation depends on the credential, the names and the clocks.
+/// What a validation depends on: the credential, the names and the clocks.
 type Validated = (Option<Credential>, u8, Duration, i64, i64, bool);
 
-/// What costs time to make, by what makes it differ.
+/// Cache of what takes time to create.
 #[derive(Default)]
 struct Fixtures {
     names: Vec<AgentNames>,
@@ -85,7 +85,7 @@ impl Registration {
         Self { rules, troubles, rotations, base, fixtures: RefCell::default() }
     }
 
-    /// The time by the hub, which signs.
+    /// Returns the time by the hub, which signs.
     fn time(&self, now: Duration) -> SystemTime {
         authority::now() + now
     }

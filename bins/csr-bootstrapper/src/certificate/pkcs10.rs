@@ -13,9 +13,9 @@ const EXTENSION_REQUEST: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 9, 14]
 pub struct Subject {
     /// The common name.
     pub user: String,
-    /// The organizations, sorted, each once.
+    /// The organizations, sorted and unique.
     pub groups: Vec<String>,
-    /// The organizational units, sorted, each once.
+    /// The organizational units, sorted and unique.
     pub units: Vec<String>,
 }
 
@@ -40,7 +40,7 @@ pub(super) fn name(subject: &Subject) -> Vec<u8> {
     wrap(SEQUENCE, &parts.concat())
 }
 
-/// The attribute that asks for a certificate with these names of hosts (RFC 2985, section 5.4.2).
+/// The attribute that requests a certificate with these DNS names (RFC 2985, section 5.4.2).
 fn requested_extensions(dns_names: &[String]) -> Vec<u8> {
     let extensions = alternative_names(dns_names);
     let attribute = [wrap(OBJECT_IDENTIFIER, EXTENSION_REQUEST), wrap(SET, &extensions)];

@@ -1,4 +1,4 @@
-//! Validation of the hub's credential in a Secret or a directory, and what it needs. No I/O, no clock.
+//! Validation of a credential for the hub, in a Secret or a directory, and its need. No I/O, no clock.
 
 use std::time::Duration;
 
@@ -21,11 +21,11 @@ use crate::{
     identity::{AGENT_NAME, AgentNames, CLUSTER_NAME, said},
 };
 
-/// A certificate is valid this much before its notBefore: the hub has another clock, and a naive check of
-/// notBefore rejects fresh certificates (kubernetes/kubernetes#97680).
+/// How long before its notBefore a certificate is valid: the hub has another clock, and a naive check rejects new
+/// certificates (kubernetes/kubernetes#97680).
 pub const TOLERANCE: Duration = Duration::from_secs(300);
 
-/// The content of a Secret, and what `validate` says of it.
+/// Returns the content of a Secret, and its validation by `validate`.
 pub(crate) fn of_secret(
     secret: Option<&Value>,
     validate: impl FnOnce(&Data) -> Validation,
@@ -42,7 +42,7 @@ pub(crate) fn of_secret(
     }
 }
 
-/// A usable credential may still be one for another hub, see [`UsableCredential::moved`].
+/// A usable credential may be for another hub, see [`UsableCredential::moved`].
 pub type Validation = Result<UsableCredential, UnusableCredential>;
 
 /// A valid certificate of this agent, with its key.
@@ -51,11 +51,11 @@ pub struct UsableCredential {
     pub identity: KeyPair,
     pub chain: Vec<X509Certificate>,
     pub hub: Hub,
-    /// What differs between that hub and the bootstrap kubeconfig's, if it is another one.
+    /// What differs between `hub` and the bootstrap kubeconfig's hub, if they are not the same.
     pub moved: Option<&'static str>,
-    /// `None` when the certificate is valid and the kubeconfig next to it is not; a new one can be written.
+    /// `None` if the kubeconfig next to the valid certificate is not valid; a new one can be written.
     pub config: Option<ClusterConfig>,
-    /// The kubeconfig or one of the names next to it needs a repair.
+    /// Whether the kubeconfig or a name next to it needs a repair.
     pub stale: bool,
 }
 
@@ -71,16 +71,16 @@ fn unusable(event: &'static str, reason: impl Into<String>) -> UnusableCredentia
     UnusableCredential { reason: reason.into(), event }
 }
 
-/// Subject of the kubeconfig's errors, of which only the predicate is used.
+/// Subject of kubeconfig errors; only their predicate is used.
 const SUBJECT: &str = "";
 const UNREADABLE: &str = "CertificateValidationFailed";
 const NOT_VALID: &str = "NoValidCertificateFound";
-/// Spelled as the Go agent spells it.
+/// The Go agent's spelling.
 pub const OTHER_DATA: &str = "AdditonalSecretDataChanged";
 const DUE: &str = "CertificateRotationStarted";
 
 /// Validates `data` for the agent `names`, and compares the hub with the `bootstrap` kubeconfig's, if there is one.
-/// The rules are ocm's (`pkg/registration/register/common.go:86-145`), and that key and certificate belong together.
+/// The rules are ocm's (`pkg/registration/register/common.go:86-145`); also, the key must match the certificate.
 pub fn validate(
     data: &Data,
     bootstrap: Option<&Hub>,
@@ -92,7 +92,7 @@ pub fn validate(
         Hub::of_secret(SUBJECT, data).map_err(|error| unusable(OTHER_DATA, error.problem()))?;
     let config = match config(data, &identity) {
         Ok(config) => Some(config),
-        // The bootstrap kubeconfig's is written in its place.
+        // A kubeconfig for the bootstrap kubeconfig's hub will replace it.
         Err(_) if bootstrap.is_some() => None,
         Err(reason) => return Err(unusable(OTHER_DATA, reason)),
     };
@@ -103,7 +103,7 @@ pub fn validate(
     Ok(UsableCredential { identity, chain, hub, moved, config, stale })
 }
 
-/// The objection to a certificate, as the predicate of a sentence about it.
+/// Returns the objection to a certificate, if any, as the predicate of a sentence about it.
 pub fn objection(chain: &[X509Certificate], subject: &Subject, clocks: Clocks) -> Option<String> {
     let Some(leaf) = chain.first() else { return Some("is not there".into()) };
     let (groups, units) = (once(&leaf.organizations), once(&leaf.units));
@@ -122,7 +122,7 @@ pub fn objection(chain: &[X509Certificate], subject: &Subject, clocks: Clocks) -
     early.then(|| format!("is not valid before {}", seconds_time(leaf.not_before)))
 }
 
-/// Sorted texts, each once: upstream compares sets.
+/// Returns sorted texts without duplicates: upstream compares sets.
 fn once(sorted: &[String]) -> Vec<String> {
     let mut texts = sorted.to_vec();
     texts.dedup();
@@ -149,7 +149,7 @@ pub fn certificate(
     Ok((KeyPair { certificate: certificate.to_vec(), key }, chain))
 }
 
-/// The kubeconfig's connection, if it authenticates as the user of the certificate; or the problem, as a predicate.
+/// Returns the kubeconfig's connection, if it authenticates as the certificate's user, or the problem, as a predicate.
 pub fn config(data: &Data, identity: &KeyPair) -> Result<ClusterConfig, String> {
     let config =
         kubeconfig::from_secret(SUBJECT, data).map_err(|error| error.problem().to_owned())?;
@@ -183,8 +183,8 @@ impl NeedReason {
     }
 }
 
-/// The need of the credential in `what` ("Secret ns/name"). Its certificate is due in `due_in`; it is `refused`
-/// after a while of nothing but 401 from the hub.
+/// Returns the need of the credential in `what` ("Secret ns/name"), whose certificate is due in `due_in`. It is
+/// `refused` if the hub has answered only 401 for a while.
 pub(crate) fn need(what: &str, validation: &Validation, due_in: Duration, refused: bool) -> Need {
     let (event, sentence) = match validation {
         Err(UnusableCredential { reason, event }) => (*event, format!("{what} {reason}")),

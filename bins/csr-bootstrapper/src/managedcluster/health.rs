@@ -13,10 +13,10 @@ use super::MANAGED_CLUSTERS;
 use crate::conditions::{Condition, has};
 
 pub(super) const AVAILABLE: &str = "ManagedClusterConditionAvailable";
-/// A failure has to last this long before it is reported (ocm
+/// How long a failure must last before it is reported (ocm
 /// `pkg/registration/spoke/managedcluster/available_reconcile.go`, failureThreshold).
 const FAILURE_THRESHOLD: Duration = Duration::from_secs(20);
-/// The next probe while something is wrong (there, healthCheckRetryInterval).
+/// The interval of probes during a failure (upstream's healthCheckRetryInterval).
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -45,15 +45,15 @@ impl ApiServerHealth {
 pub(crate) struct Probes {
     pub(super) health: ApiServerHealth,
     failing_since: Option<Instant>,
-    /// Status code of the last answer; 0 stands for none.
+    /// Status code of the last answer; 0 without an answer.
     code: u16,
     probed: Option<Instant>,
-    /// `gitVersion`, once the spoke has answered with it.
+    /// `gitVersion` of the spoke, once known.
     pub(super) version: Option<String>,
 }
 
 impl Probes {
-    /// The time of the next probe, after `now` if it is not due: each `period`, sooner while the spoke fails.
+    /// Returns when the next probe is due: each `period`, or sooner during a failure.
     pub(crate) fn due(&self, period: Duration, now: Instant) -> Instant {
         let wait = self.failing_since.map_or(period, |_| period.min(RETRY_INTERVAL));
         self.probed.map_or(now, |probed| probed + wait)
@@ -85,7 +85,7 @@ impl Probes {
             format!("The kube-apiserver is not ok, status code: {code}, {}", quoted(text));
         log::debug!(error = message; "a probe of the spoke's API server failed");
         self.health = match mem::take(&mut self.health) {
-            // Only the wording may differ: no reason for another write each time.
+            // Only the wording may differ, which is not worth a write after each probe.
             health @ ApiServerHealth::Failing(_) if is_same => health,
             _ if now < since + FAILURE_THRESHOLD => ApiServerHealth::Unknown,
             _ => {
@@ -101,18 +101,18 @@ fn git_version(answer: &Value) -> Option<String> {
     (!version.is_empty()).then_some(version)
 }
 
-/// Writes the Event for the change of a ManagedCluster from `before` to `after`; a failed Event stops nothing.
+/// Writes the Event for the change of a ManagedCluster from `before` to `after`; a failure is only logged.
 pub(super) fn write_event(client: &Client, before: &Value, after: &Value) {
     let name = after["metadata"]["name"].as_str().unwrap_or_default();
     let Some(record) = event(name, before, after) else { return };
-    // As upstream: an object without a namespace is given the Event's.
+    // As in upstream: the reference to a cluster-scoped object has the Event's namespace.
     let target = MANAGED_CLUSTERS.object(name, name);
     if let Err(error) = record.write(client, &target, after["metadata"]["uid"].as_str()) {
         log_object!(Level::Debug, target, error:% = error; "the Event is not written");
     }
 }
 
-/// The Event in upstream's words (ocm `pkg/registration/spoke/managedcluster/status_controller.go`,
+/// Returns the Event in upstream's words (ocm `pkg/registration/spoke/managedcluster/status_controller.go`,
 /// sendAvailableConditionEvent).
 fn event(name: &str, before: &Value, after: &Value) -> Option<EventRecord> {
     let becomes = |status| has(after, AVAILABLE, status) && !has(before, AVAILABLE, status);

@@ -42,14 +42,14 @@ fn run_session(agent: &Agent, session: &HubSession, lease: &Target<'_>) {
         let (now, before) = (Now::read(), renewal.as_ref().map(Renewal::period));
         lock(&agent.heartbeat).beat = Some(now.instant);
         if before != period {
-            // Its first success is reported.
+            // The first success of a new `Renewal` is reported.
             renewal = period.map(|period| Renewal::new(None, period, now.instant));
         }
         match (before, period) {
             (Some(_), None) => {
                 let what = sentence_name(lease);
                 let message = format!("{what} goes stale: the hub does not accept the cluster");
-                // People look for upstream's spelling.
+                // People search for upstream's spelling.
                 agent.record_event("ManagedClusterLeaseUpdateStoped", true, &message);
             }
             (Some(before), Some(period)) if before != period => {
@@ -74,7 +74,7 @@ fn renew(agent: &Agent, session: &HubSession, lease: &Target<'_>, renewal: &mut 
     let (first, server) = (renewal.is_first(), session.client.name());
     let result =
         renewal::attempt(renewal, &agent.heartbeat, &session.client, lease, (now, &|| true));
-    // The selection of a hub follows the heartbeat.
+    // The selection of a hub depends on the heartbeat.
     agent.stop.wake();
     match &result {
         Ok(_) if first => {
@@ -82,7 +82,7 @@ fn renew(agent: &Agent, session: &HubSession, lease: &Target<'_>, renewal: &mut 
             let message = format!("{} is renewed every {every} s", sentence_name(lease));
             agent.record_event("ManagedClusterLeaseUpdateStarted", false, &message);
         }
-        // The hub creates it a moment after it accepts the cluster.
+        // The hub creates the Lease a moment after it accepts the cluster.
         Err((Error::NotFound(_), retry)) if first && retry.should_log => log_object!(
             Level::Info, lease, server = server;
             "waiting for the hub to create the Lease"
@@ -91,10 +91,10 @@ fn renew(agent: &Agent, session: &HubSession, lease: &Target<'_>, renewal: &mut 
     }
 }
 
-/// The renewal period that `cluster` asks for; `None` if the hub does not accept it.
+/// Returns the renewal period of `cluster`; `None` if the hub has not accepted it.
 fn period_of(cluster: &Value) -> Option<Duration> {
     let seconds = cluster["spec"]["leaseDurationSeconds"].as_u64();
-    // The field is an int32; more would overflow a clock.
+    // The field is an int32; larger values would overflow a clock.
     let seconds = seconds.filter(|seconds| *seconds > 0 && i32::try_from(*seconds).is_ok());
     let period = seconds.map_or(DEFAULT_PERIOD, Duration::from_secs);
     accepted(cluster).then_some(period)

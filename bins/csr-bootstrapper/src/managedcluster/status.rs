@@ -1,5 +1,5 @@
 //! Loop that probes the spoke and reports to the hub: the ManagedCluster's status, and the client configs
-//! in its spec. In the steady state nothing is written.
+//! in its spec. In the steady state, it writes nothing.
 
 use std::{
     collections::BTreeMap,
@@ -35,7 +35,7 @@ use crate::{
 
 const JOINED: &str = "ManagedClusterJoined";
 
-/// The parts of the ManagedCluster that are written, in a sentence.
+/// Names of the written parts of the ManagedCluster, for sentences.
 const STATUS: &str = "the ManagedCluster's status";
 const CLIENT_CONFIGS: &str = "the ManagedCluster's client configs";
 
@@ -63,9 +63,9 @@ struct StatusController<'a> {
     accepted: bool,
     paces: BTreeMap<&'static str, Pace>,
     namespaces: Option<ManagedNamespaces<'a>>,
-    /// Custom claims beyond the most that are reported.
+    /// Number of custom claims beyond the limit.
     claims_left_out: usize,
-    /// The nodes' resources, as of this revision of their store.
+    /// A revision of the nodes' store, and the resources at that revision.
     capacity: (u64, Option<Capacity>),
 }
 
@@ -75,7 +75,7 @@ impl<'a> StatusController<'a> {
         let Some(cluster) = cluster.as_deref() else { return Instant::now() + Stop::SLICE };
         let (client, revision) = (&self.session.client, self.session.managed_cluster.revision());
         if mem::replace(&mut self.accepted, accepted(cluster)) != accepted(cluster) {
-            // Other rights: waits of the old ones end.
+            // The permissions have changed: end the waits after earlier failures.
             self.paces.clear();
         }
         let mut until = self.probe();
@@ -83,7 +83,7 @@ impl<'a> StatusController<'a> {
             until = until.min(namespaces.reconcile(cluster));
         }
         let (now, target, status) = (Instant::now(), self.target(), self.status(cluster));
-        // This agent has the right to the spec once it is accepted.
+        // The agent may write the spec once the cluster is accepted.
         let wanted = wanted_by(self.agent, cluster).filter(|_| self.accepted);
         for (part, is_needed) in [(STATUS, !status.is_empty()), (CLIENT_CONFIGS, wanted.is_some())]
         {
@@ -118,7 +118,7 @@ impl<'a> StatusController<'a> {
         self.probes.due(period, now)
     }
 
-    /// The change of the status, which is written whole so that no part waits for another one's pace.
+    /// Returns the changes of the status. One write has them all, so that no part waits for the pace of another.
     fn status(&mut self, cluster: &Value) -> Map<String, Value> {
         let is_well = self.probes.health == ApiServerHealth::Ok;
         let claims = if is_well { self.claims() } else { None };
@@ -160,7 +160,7 @@ impl<'a> StatusController<'a> {
         }
     }
 
-    /// Takes over the answer to the write of `part`, which was sent at `revision`.
+    /// Handles the answer to the write of `part`, which was sent at `revision`.
     fn written(
         &mut self,
         part: &'static str,
@@ -179,7 +179,7 @@ impl<'a> StatusController<'a> {
                 managed_cluster.put(revision, &names.cluster, Some(Arc::new(after)));
             }
             Err(error) => {
-                // A hub may grant nothing before it accepts the cluster.
+                // A hub may grant no permissions before it accepts the cluster.
                 let is_early = !self.accepted && matches!(error, Error::Forbidden(_));
                 let level = pace.failed(&error, now).level();
                 let level = if is_early { Level::Debug } else { level };
@@ -194,20 +194,20 @@ struct SpokeStatus<'a> {
     health: &'a ApiServerHealth,
     version: Option<&'a str>,
     rotated: Option<&'a Condition>,
-    /// The claims to report, while they are known and the spoke is well.
+    /// The claims to report, while they are known and the spoke is healthy.
     claims: Option<&'a [Value]>,
-    /// The nodes' resources, while they are known and the spoke is well.
+    /// The nodes' resources, while they are known and the spoke is healthy.
     capacity: Option<&'a Capacity>,
-    /// The `managedNamespaces` to write, if the hub has others.
+    /// The `managedNamespaces` to write, if the hub's differ.
     namespaces: Option<Value>,
 }
 
-/// What has to change in the status of `cluster`.
+/// Returns the changes to the status of `cluster`.
 ///
-/// `rotated` is reported even before the hub accepts the cluster, and while the hub finds that the clocks
-/// differ; the rest is not (ocm `pkg/registration/spoke/managedcluster/status_controller.go:160-165`, and
-/// `pkg/registration/register/secret_controller.go`, which writes `rotated` alone). The hub keeps
-/// the version of an unhealthy spoke.
+/// Before the hub accepts the cluster, and while it finds that the clocks differ, only `rotated` is reported (ocm
+/// `pkg/registration/spoke/managedcluster/status_controller.go:160-165`, and
+/// `pkg/registration/register/secret_controller.go`, which writes only `rotated`). The version of an unhealthy spoke
+/// stays on the hub.
 fn differences(cluster: &Value, spoke: SpokeStatus<'_>, now: SystemTime) -> Map<String, Value> {
     let known = &cluster["status"];
     let accepted = accepted(cluster) && !clocks_differ(cluster);
@@ -228,7 +228,7 @@ fn differences(cluster: &Value, spoke: SpokeStatus<'_>, now: SystemTime) -> Map<
     if let Some(version) = version.filter(|version| known["version"]["kubernetes"] != *version) {
         status.insert("version".to_owned(), json!({"kubernetes": version}));
     }
-    // None at all is as good as an empty list.
+    // An absent list equals an empty one.
     let claims = known["clusterClaims"].as_array().map_or(&[][..], Vec::as_slice);
     if let Some(wanted) = spoke.claims.filter(|wanted| claims != *wanted) {
         status.insert("clusterClaims".to_owned(), json!(wanted));

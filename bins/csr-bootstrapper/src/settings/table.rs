@@ -8,15 +8,15 @@ use sidecar::{
     leadership,
 };
 
-/// The Secret with the bootstrap kubeconfig without a flag, and for the klusterlet operator.
+/// The default Secret with the bootstrap kubeconfig, as in the klusterlet operator.
 pub(super) const BOOTSTRAP_SECRET: &str = "bootstrap-hub-kubeconfig";
 
-/// All flags, with the defaults of the program's own command line or of `registration agent`.
+/// Returns all flags, with the defaults of the program's own command line or of `registration agent`.
 pub(crate) fn table(is_agent: bool) -> Vec<Flag> {
     let mut table = own();
     table.extend(WAIT_TIMEOUT);
     table.extend(leadership::flags(["137s", "107s", "26s"]));
-    // Each program has a port of its own: they may share a pod.
+    // Each program has its own port: they may share a pod.
     table.extend(common("8385"));
     if is_agent {
         for flag in &mut table {
@@ -27,8 +27,8 @@ pub(crate) fn table(is_agent: bool) -> Vec<Flag> {
     table
 }
 
-/// The defaults of `registration agent` that differ: the volumes of its Deployment (ocm
-/// `manifests/klusterlet/management/klusterlet-registration-deployment.yaml`), where it writes the files itself.
+/// The defaults of `registration agent` that differ. It writes files itself, and its Deployment has these volumes (ocm
+/// `manifests/klusterlet/management/klusterlet-registration-deployment.yaml`).
 pub(super) const AGENT_DEFAULTS: [(&str, &str); 4] = [
     ("bootstrap-kubeconfig", "/spoke/bootstrap/kubeconfig"),
     ("hub-kubeconfig-dir", "/spoke/hub-kubeconfig"),
@@ -37,7 +37,7 @@ pub(super) const AGENT_DEFAULTS: [(&str, &str); 4] = [
     ("write-files", "true"),
 ];
 
-/// The registration agent's flags that have an effect, this program's own, then those that have none here.
+/// Returns the registration agent's flags and this program's own; flags without effect here are last.
 fn own() -> Vec<Flag> {
     flag_rows! {
         ["Cluster on the hub"]

@@ -23,25 +23,25 @@ const FEATURE_GATES: [(&str, bool); 7] = [
     ("ExecutorValidatingCaches", false),
     ("RawFeedbackJsonString", false),
 ];
-/// The largest int32, as upstream's and the API's fields are.
+/// The maximum int32, the type of upstream's and the API's fields.
 const MAX_SECONDS: u32 = i32::MAX.unsigned_abs();
-/// Upstream's limit for tokens, which is the API server's own.
+/// Minimum lifetime of tokens, in upstream as in the API server.
 const MIN_TOKEN_SECONDS: u32 = 600;
-/// Upstream's limit; the API server's own is 600.
+/// Minimum lifetime of certificates in upstream; the API server's is 600.
 const MIN_CERTIFICATE_SECONDS: u32 = 3600;
 
 /// How agents of add-ons get their credential for the hub's API server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KubeClientDriver {
     Csr,
-    /// A token of a ServiceAccount on the hub, for so many seconds.
+    /// A token of a ServiceAccount on the hub, with its lifetime in seconds.
     Token {
         lifetime: u32,
     },
 }
 
 impl KubeClientDriver {
-    /// As `status.kubeClientDriver` has it.
+    /// Returns the value of `status.kubeClientDriver`.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Csr => "csr",
@@ -58,7 +58,7 @@ pub(crate) enum BootstrapSource {
 }
 
 impl BootstrapSource {
-    /// The Secret's name; empty for a file.
+    /// Returns the Secret's name; empty for a file.
     pub(crate) fn name(&self) -> &str {
         match self {
             Self::File(_) => "",
@@ -67,7 +67,7 @@ impl BootstrapSource {
     }
 }
 
-/// As the subject of a sentence.
+/// Formats the source as the subject of a sentence.
 impl fmt::Display for BootstrapSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -93,7 +93,7 @@ pub(super) fn feature_gates(flags: &Flags) -> Result<BTreeMap<&'static str, bool
     Ok(gates)
 }
 
-/// The sources of the bootstrap kubeconfigs: several, or one. Files go before Secrets.
+/// Returns the sources of the bootstrap kubeconfigs: several, or one. Files take precedence over Secrets.
 pub(super) fn bootstraps(flags: &Flags, several: bool) -> Result<Vec<BootstrapSource>, String> {
     if !several && flags.some("bootstrap-kubeconfigs").is_some() {
         return Err("-bootstrap-kubeconfigs needs -feature-gates MultipleHubs=true".into());
@@ -128,7 +128,7 @@ pub(super) fn hub_connection_timeout(flags: &Flags) -> Result<Duration, String> 
     Ok(Duration::from_secs(seconds.into()))
 }
 
-/// The value of a name's flag, without white space around it.
+/// Returns the trimmed value of a name's flag.
 pub(super) fn name(
     flags: &Flags,
     flag: &str,
@@ -166,7 +166,7 @@ pub(super) fn annotations(flags: &Flags) -> Result<BTreeMap<String, String>, Str
         if !key.starts_with(ANNOTATIONS) {
             continue;
         }
-        // An invalid key would cause the whole ManagedCluster to be rejected.
+        // With an invalid key, the hub would reject the whole ManagedCluster.
         if !valid_key(key) {
             return Err(format!("-cluster-annotations: {key:?} is not a key of an annotation"));
         }
@@ -202,7 +202,7 @@ pub(super) fn addon_driver(flags: &Flags) -> Result<KubeClientDriver, String> {
     }
 }
 
-/// The lifetime of certificates; 0 leaves it to the hub.
+/// Returns the lifetime of certificates, in seconds; for 0, the hub decides.
 pub(super) fn expiration(flags: &Flags) -> Result<Option<u32>, String> {
     let name = "client-cert-expiration-seconds";
     if flags.number(name) == 0 {

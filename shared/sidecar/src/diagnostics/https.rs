@@ -1,4 +1,4 @@
-//! The endpoint by HTTPS: TLS 1.3 with a self-signed certificate, which a kubelet's probe does not verify.
+//! HTTPS of the diagnostics endpoint: TLS 1.3 with a self-signed certificate, which a kubelet's probe does not verify.
 
 use std::{io, net::TcpStream, sync::Arc};
 
@@ -70,13 +70,13 @@ fn server_config(
         .with_protocol_versions(&[&TLS13])?
         .with_no_client_auth()
         .with_single_cert(vec![CertificateDer::from(certificate)], key)?;
-    // A kubelet probes each 10 s and resumes no session: these would only cost memory.
+    // A kubelet probes every 10 s and resumes no session: stored sessions would only cost memory.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     Ok(config)
 }
 
-/// A certificate for the program's own endpoint that signs itself, and its key, in DER: for this process alone.
+/// Returns a new self-signed certificate for the endpoint of this process, and its key, both in DER.
 fn self_signed() -> Result<(Vec<u8>, Zeroizing<Vec<u8>>)> {
     let (algorithm, random) = (&ECDSA_P256_SHA256_ASN1_SIGNING, SystemRandom::new());
     let key = EcdsaKeyPair::generate_pkcs8(algorithm, &random).map_err(no_key)?;
@@ -91,8 +91,8 @@ fn no_key<E>(_: E) -> Error {
     Error::bad_config("no key of the endpoint can be made: the system gives no random numbers")
 }
 
-/// TBSCertificate of the host `name` for its own key, valid at any time (RFC 5280, sections 4.1 and 4.1.2.5): whoever
-/// asks it verifies nothing, and needs no clock for that.
+/// TBSCertificate of the host `name` for its own key, valid at any time (RFC 5280, sections 4.1 and 4.1.2.5): its
+/// clients verify nothing, and it must not depend on a clock.
 fn own_certificate(name: &str, point: &[u8]) -> Vec<u8> {
     let host = wrap(SEQUENCE, &part(COMMON_NAME, name));
     let validity = [wrap(UTC_TIME, b"700101000000Z"), wrap(GENERALIZED_TIME, b"99991231235959Z")];

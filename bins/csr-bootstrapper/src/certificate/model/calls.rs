@@ -1,4 +1,4 @@
-//! The world as the certificate's `Io`, in which one call may go wrong.
+//! The certificate's `Io` for the world; one call may go wrong.
 
 use apiclient::error::{Error, Result};
 use log::Level;
@@ -16,13 +16,13 @@ use crate::{
 /// What goes wrong with one call.
 #[derive(Clone, Copy)]
 pub(super) enum Fault {
-    /// It does not reach the server.
+    /// The call does not reach the server.
     NotSent,
-    /// The server has done it, and its answer is lost.
+    /// The server handles the call, and its answer is lost.
     AnswerLost,
-    /// The process is killed after it was sent, before the answer.
+    /// The process is killed after the call was sent, before the answer.
     Killed,
-    /// Something happens right before it.
+    /// Something happens right before the call.
     Before(fn(&mut World)),
 }
 
@@ -68,7 +68,7 @@ impl Calls<'_> {
         self.world.process.as_ref().unwrap().names
     }
 
-    /// The process learns what is stored, unless the answer does not arrive.
+    /// The process learns what is stored, unless the answer is lost.
     fn learn(&mut self, stored: Option<Pending>) {
         let is_lost = self.fault.is_some_and(|(at, fault)| {
             at + 1 == self.names.len() && !matches!(fault, Fault::Before(_))
@@ -99,7 +99,7 @@ impl Calls<'_> {
         Ok(Ok(()))
     }
 
-    /// The request has ended without a certificate.
+    /// Gives up the stored request, which has ended without a certificate.
     pub(super) fn give_up_stored(&mut self) {
         let (stored, by_agent) = (self.world.process.as_ref().unwrap().stored, self.by_agent);
         let given_up = stored.map_or(Ok(()), |stored| self.world.give_up(stored.key, by_agent));

@@ -1,4 +1,4 @@
-//! Requests, certificates and objects, made once for everything that makes them differ.
+//! Requests, certificates and objects, each created once and cached.
 
 use std::time::Duration;
 
@@ -81,7 +81,7 @@ impl Registration {
     }
 
     pub(super) fn csr(&self, key: u8, csr: Csr) -> Value {
-        // Neither of them is in the object.
+        // The object contains neither `need` nor `done`.
         let known = (key, Csr { need: 0, done: false, ..csr });
         if let Some(object) = self.fixtures.borrow().csrs.get(&known) {
             return object.clone();

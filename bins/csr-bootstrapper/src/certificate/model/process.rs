@@ -1,4 +1,4 @@
-//! The process: what it knows, and its loop as `CertificateManager` has it.
+//! The process: what it knows, and its loop, like the one of `CertificateManager`.
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
@@ -35,16 +35,16 @@ const RETRY: Duration = Duration::from_secs(1);
 pub(super) struct Process {
     certificate: Certificate,
     pub(super) names: u8,
-    /// The credential's Secret as its watch shows it, once it does.
+    /// The credential's Secret by its watch; `None` before the first event.
     pub(super) credential: Option<Option<Credential>>,
-    /// The pending request's Secret as it was last read or written.
+    /// The pending request's Secret as last read or written.
     pub(super) stored: Option<Pending>,
-    /// A write of it failed that may have arrived all the same.
+    /// Whether a write of this Secret failed, but may have reached the server.
     pub(super) is_stale: bool,
     pub(super) session: Option<Credential>,
-    /// The end of the wait after a failure, and whether it was the agent's.
+    /// The end of the wait after a failure, and whether the requester was the agent itself.
     not_before: Option<(Duration, bool)>,
-    /// The hub has answered, so that its time is known.
+    /// Whether the hub has answered, so that its time is known.
     pub(super) is_contacted: bool,
 }
 
@@ -52,13 +52,13 @@ pub(super) struct Process {
 struct Turn {
     world: World,
     calls: Vec<&'static str>,
-    /// When to come again.
+    /// When the next turn is due.
     until: Duration,
     violation: Option<String>,
 }
 
 impl Registration {
-    /// What the process does next.
+    /// Adds the next steps of the process.
     pub(super) fn process_steps(&self, world: &World, steps: &mut Steps) {
         let Some(process) = &world.process else {
             world.step(steps, true, "a process starts", |world| {
@@ -118,7 +118,7 @@ impl Registration {
         }
     }
 
-    /// As `run::resolve_names`; the first read of the Secret follows as an event.
+    /// Like `run::resolve_names`; the first read of the Secret follows as an event.
     fn start(&self, world: &mut World) {
         let (stored, names) = (world.pending, self.resolve(world));
         let stored = stored.filter(|_| self.rules.reads_stored);
@@ -146,13 +146,13 @@ impl Registration {
         }) as u8
     }
 
-    /// The stored request, unless it is for other names.
+    /// Returns the stored request, unless it is for other names.
     pub(super) fn stored_request(&self, stored: Pending, names: u8) -> Option<CertificateRequest> {
         let is_same = self.names(stored.names) == self.names(names);
         is_same.then(|| self.request(stored.key, stored.names))
     }
 
-    /// One turn of the loop, as `CertificateManager::turn`, in which one call may go wrong.
+    /// Makes one turn of the loop, like `CertificateManager::reconcile`; one call may go wrong.
     fn turn(&self, before: &World, fault: Option<(usize, Fault)>) -> Turn {
         let mut world = before.clone();
         let process = world.process.as_mut().unwrap();

@@ -10,36 +10,36 @@ use super::process::Process;
 pub(super) const LIFE: Duration = Duration::from_secs(3600);
 /// A world that has not come to rest after this long never will.
 pub(super) const LONGEST: Duration = Duration::from_secs(24 * 3600);
-/// A clock that jumps does so by two lifetimes.
+/// The jump of a clock, in seconds: two lifetimes.
 const JUMP: i64 = 7200;
 
 pub(super) type Steps = Vec<Step<World, Cow<'static, str>>>;
 
-/// Everything at one moment.
+/// The state of the world.
 #[derive(Clone, Default, Hash)]
 pub(super) struct World {
-    /// By the hub, since the beginning.
+    /// Time since the start, by the hub that signs.
     pub(super) now: Duration,
-    /// By so many seconds this machine's clock is wrong.
+    /// The error of this machine's clock, in seconds.
     pub(super) own_ahead: i64,
     /// The same for the Date of the hub's answers.
     pub(super) hub_ahead: i64,
     /// By key.
     pub(super) csrs: BTreeMap<u8, Csr>,
-    /// Older certificates are refused by the hub.
+    /// The hub refuses certificates issued before this time.
     pub(super) refused_before: Duration,
     /// The credential's Secret.
     pub(super) credential: Option<Credential>,
     /// The pending request's Secret.
     pub(super) pending: Option<Pending>,
     pub(super) process: Option<Process>,
-    /// How many there have been.
+    /// Numbers of keys, posts and names so far.
     pub(super) keys: u8,
     pub(super) posted: u8,
     pub(super) names: u8,
-    /// Certificates that were saved.
+    /// Number of certificates that were saved.
     pub(super) saved: u8,
-    /// The names that the hub has heard, and that a Secret has held since.
+    /// The names that the hub knows, while a Secret or the process has the agent's names.
     pub(super) heard: Vec<u8>,
     pub(super) troubles: u8,
     pub(super) rotations: u8,
@@ -49,12 +49,12 @@ pub(super) struct World {
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Csr {
     pub(super) names: u8,
-    /// Posted with the agent's own credential.
+    /// Whether it was posted with the agent's own credential.
     pub(super) by_agent: bool,
     pub(super) state: CsrState,
-    /// The certificates that had been saved when it was posted: the same number, the same need.
+    /// The number of certificates saved when it was posted, which identifies the need.
     pub(super) need: u8,
-    /// Its certificate was in the Secret once, or it was given up for a good reason.
+    /// Whether its certificate was saved, or the request was given up for a good reason.
     pub(super) done: bool,
 }
 
@@ -83,7 +83,7 @@ pub(super) struct Pending {
 }
 
 impl World {
-    /// A step to a changed world.
+    /// Adds a step to a changed world.
     pub(super) fn step(
         &self,
         steps: &mut Steps,
@@ -97,7 +97,7 @@ impl World {
         }));
     }
 
-    /// Events arrive, and the hub approves and signs.
+    /// Adds steps without trouble: events arrive, and the hub approves and signs.
     pub(super) fn calm_steps(&self, steps: &mut Steps) {
         let mut calm = |event, change: &dyn Fn(&mut Self)| {
             self.step(steps, true, event, |world| {
@@ -122,7 +122,7 @@ impl World {
         }
     }
 
-    /// Troubles outside of requests.
+    /// Adds troubles outside of requests.
     pub(super) fn troubled_steps(&self, steps: &mut Steps) {
         let mut trouble = |event: &'static str, change: &dyn Fn(&mut Self)| {
             self.step(steps, false, event, |world| {
@@ -149,7 +149,7 @@ impl World {
             trouble("somebody deletes the credential", &Self::delete_credential);
             trouble("the hub refuses all certificates so far", &|world| {
                 world.refused_before = world.now + Duration::from_millis(1);
-                // What it signs from now on is of a later time.
+                // Certificates that it signs from now on have a later time.
                 world.now += Duration::from_secs(1);
             });
         }
@@ -172,7 +172,7 @@ impl World {
         self.forget_names();
     }
 
-    /// Another process of these names stores a request of its own, where none is.
+    /// Another process with these names stores its own request, if none is stored.
     pub(super) fn store_another(&mut self) {
         if let (Some(process), None) = (&self.process, self.pending) {
             let names = process.names;
@@ -191,7 +191,7 @@ impl World {
         self.forget_names();
     }
 
-    /// Where neither Secret nor process has the names any more, others are no fault.
+    /// Allows for new names once neither Secrets nor process have the old ones.
     fn forget_names(&mut self) {
         if self.credential.is_none() && self.pending.is_none() && self.process.is_none() {
             self.heard.clear();
@@ -202,7 +202,7 @@ impl World {
         self.process.as_mut().map(change);
     }
 
-    /// The hub hears of these names.
+    /// Records that the hub knows these names.
     pub(super) fn hear(&mut self, names: u8) -> Result<(), String> {
         if !self.heard.contains(&names) {
             self.heard.push(names);
@@ -213,7 +213,7 @@ impl World {
         }
     }
 
-    /// Gives up a key, which must have served: what another identity posted is of no use to this one.
+    /// Gives up a key; fails if its CSR is of use, unless another identity posted it or a newer certificate exists.
     pub(super) fn give_up(&mut self, key: u8, by_agent: bool) -> Result<(), String> {
         let Some(csr) = self.csrs.get(&key).filter(|csr| self.is_of_use(csr)) else {
             return Ok(());
@@ -233,12 +233,12 @@ impl World {
         self.csrs.get_mut(&key).into_iter().for_each(|csr| csr.done = true);
     }
 
-    /// Whether the hub accepts a certificate of this time.
+    /// Returns whether the hub accepts a certificate issued at this time.
     fn accepts(&self, issued: Duration) -> bool {
         issued + LIFE > self.now && issued >= self.refused_before
     }
 
-    /// Whether a CSR leads to a certificate that nobody has yet.
+    /// Returns whether a CSR leads to a certificate that nobody has yet.
     pub(super) fn is_of_use(&self, csr: &Csr) -> bool {
         match csr.state {
             _ if csr.done => false,
@@ -248,7 +248,7 @@ impl World {
         }
     }
 
-    /// Whether everything is as it should be in the end.
+    /// Fails if the world must not rest in this state.
     pub(super) fn settled(&self) -> Result<(), String> {
         let Some(process) = &self.process else { return Err("it rests without a process".into()) };
         match self.credential {
@@ -265,7 +265,7 @@ impl World {
     }
 }
 
-/// The change of the CSR with this key to `state`.
+/// Returns the change of the CSR with this key to `state`.
 fn becomes(key: u8, state: CsrState) -> impl Fn(&mut World) {
     move |world| world.csrs.get_mut(&key).unwrap().state = state
 }
