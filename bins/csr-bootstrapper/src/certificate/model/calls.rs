@@ -83,7 +83,7 @@ impl Calls<'_> {
     fn replace_stored(&mut self, key: Option<u8>) -> std::result::Result<Result<()>, String> {
         let there = self.world.pending;
         let known = self.world.process.as_ref().unwrap().stored;
-        if self.model.rules.stores_with_care && there != known {
+        if there != known {
             self.learn(there);
             return Ok(Err(Error::Conflict("another one".into())));
         }
@@ -113,9 +113,6 @@ impl Calls<'_> {
         if self.world.csrs.contains_key(&key) {
             return Ok(Err(Error::AlreadyExists("it exists".into())));
         }
-        if !self.model.rules.posts_again && self.world.posted > 0 {
-            return Ok(Ok(()));
-        }
         let (names, need) = (self.names(), self.world.saved);
         self.world.hear(names)?;
         let is_of_use =
@@ -123,7 +120,6 @@ impl Calls<'_> {
         if self.world.csrs.values().any(is_of_use) {
             return Err("there are two CSRs for one certificate".into());
         }
-        self.world.posted += 1;
         let csr = Csr { names, by_agent, state: CsrState::Pending, need, done: false };
         self.world.csrs.insert(key, csr);
         Ok(Ok(()))

@@ -121,7 +121,6 @@ impl Registration {
     /// Like `run::resolve_names`; the first read of the Secret follows as an event.
     fn start(&self, world: &mut World) {
         let (stored, names) = (world.pending, self.resolve(world));
-        let stored = stored.filter(|_| self.rules.reads_stored);
         world.process = Some(Process { names, stored, ..Process::default() });
     }
 
@@ -132,8 +131,7 @@ impl Registration {
             secret::Data::from(data.map(|(key, value)| (key.to_owned(), value.into_bytes().into())))
         };
         let secret = world.credential.map(|credential| data(credential.names));
-        let pending = world.pending.filter(|_| self.rules.reads_names);
-        let pending = pending.map(|pending| data(pending.names));
+        let pending = world.pending.map(|pending| data(pending.names));
         let is_new = secret.is_none() && pending.is_none();
         let stored = [("the Secret", secret.as_ref()), ("the pending request", pending.as_ref())];
         let (resolved, _) = identity::resolve([None; 2], &stored, &[world.names; 26]);
@@ -203,7 +201,7 @@ impl Registration {
             now,
             random: 0.0,
         };
-        let synced = (self.rules.sync)(&mut certificate, &mut context);
+        let synced = (self.sync)(&mut certificate, &mut context);
         if certificate.ended && !had_ended {
             calls.give_up_stored();
         }

@@ -33,9 +33,8 @@ pub(super) struct World {
     /// The pending request's Secret.
     pub(super) pending: Option<Pending>,
     pub(super) process: Option<Process>,
-    /// Numbers of keys, posts and names so far.
+    /// Numbers of keys and names so far.
     pub(super) keys: u8,
-    pub(super) posted: u8,
     pub(super) names: u8,
     /// Number of certificates that were saved.
     pub(super) saved: u8,
