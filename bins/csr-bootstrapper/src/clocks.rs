@@ -111,7 +111,7 @@ fn drawn(bytes: &[u8]) -> f64 {
 pub(crate) mod tests {
     use super::*;
     use crate::certificate::{
-        authority::{CertificateTemplate, HOUR, MINUTE, names, now},
+        authority::{CertificateTemplate, HOUR, MINUTE, names, now, template},
         csr::CertificateRequest,
     };
 
@@ -187,13 +187,17 @@ pub(crate) mod tests {
         number.to_be_bytes().to_vec()
     }
 
-    /// certificate_test.go:158
+    /// certificate_test.go:158. A certificate is never due after its end.
     #[test]
     fn the_latest_begin_and_the_earliest_end_of_the_chain_count() {
         let leaf = valid(now(), now() + DAY * 30);
         let authority = valid(now() - DAY * 30, now() + DAY * 10);
         let both = rotation_deadline(&pem(1), &[leaf, authority]);
         assert_eq!(both, rotation_deadline(&pem(1), &[valid(now(), now() + DAY * 10)]));
+        for (begin, end) in [(now(), now()), (now() + HOUR, now()), (now() - DAY, now() - HOUR)] {
+            assert!(rotation_deadline(&pem(1), &[valid(begin, end)]) <= end);
+        }
+        assert_eq!(rotation_deadline(b"", &[]), SystemTime::UNIX_EPOCH);
     }
 
     #[test]
@@ -212,46 +216,31 @@ pub(crate) mod tests {
         }
     }
 
-    /// A certificate with this validity.
-    fn issued(not_before: SystemTime, not_after: SystemTime) -> Vec<u8> {
-        let request = CertificateRequest::new(&names().csr_template()).unwrap();
-        let paper = CertificateTemplate {
-            not_before,
-            not_after,
-            ..CertificateTemplate::of(&names(), now())
-        };
+    /// The PEM of a certificate that was issued a moment ago.
+    fn issued(not_after: SystemTime) -> Vec<u8> {
+        let request = CertificateRequest::new(&template()).unwrap();
+        let paper = CertificateTemplate { not_after, ..CertificateTemplate::of(&names(), now()) };
         paper.certificate(&request).into_bytes()
     }
 
+    /// A long one is used for `MIN_USED_CAP`, whatever a clock says.
     #[test]
     fn certificate_born_due_is_used_for_half_of_its_rest() {
         let mut used = Vec::new();
         for seconds in [30, 120, 180] {
-            let pem = issued(now() - MINUTE * 5, now() + Duration::from_secs(seconds));
+            let pem = issued(now() + Duration::from_secs(seconds));
             let share = least_use(&pem, &at(now())).as_secs_f64() / seconds as f64;
             assert!((0.4999..0.5501).contains(&share), "{seconds} s: {share}");
             used.push(share);
         }
         used.dedup();
         assert_eq!(used.len(), 3, "a fleet is spread here too");
-    }
-
-    #[test]
-    fn whatever_a_clock_says_a_certificate_is_used_for_a_while() {
-        let pem = issued(now() - MINUTE * 5, now() + DAY * 365);
+        let pem = issued(now() + DAY * 365);
         for year in [-400, 0, 400] {
             for clocks in [at(now()), hub(year * 86_400)] {
                 assert_eq!(least_use(&pem, &clocks), MIN_USED_CAP, "{year}");
             }
         }
         assert_eq!(least_use(b"", &at(now())), Duration::ZERO);
-    }
-
-    #[test]
-    fn it_is_never_due_after_its_end() {
-        for (begin, end) in [(now(), now()), (now() + HOUR, now()), (now() - DAY, now() - HOUR)] {
-            assert!(rotation_deadline(&pem(1), &[valid(begin, end)]) <= end);
-        }
-        assert_eq!(rotation_deadline(b"", &[]), SystemTime::UNIX_EPOCH);
     }
 }

@@ -187,4 +187,4 @@ fn secret_of(key: &str) -> Option<RegistrationSecret> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

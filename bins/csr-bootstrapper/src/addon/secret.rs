@@ -241,15 +241,13 @@ impl Io for AddOnIo<'_, '_> {
 mod tests {
     use super::*;
     use crate::certificate::{
-        authority::{CertificateTemplate, names, now},
+        authority::{CertificateTemplate, names, now, template},
         model::fixtures::hub,
     };
 
     #[test]
     fn hub_that_is_checked_otherwise_makes_the_kubeconfig_stale() {
-        let template =
-            CsrTemplate { signer: KUBE_API_SERVER_CLIENT.to_owned(), ..names().csr_template() };
-        let request = CertificateRequest::new(&template).unwrap();
+        let request = CertificateRequest::new(&template()).unwrap();
         let pem = CertificateTemplate::of(&names(), now()).certificate(&request);
         let mut values = values_of(Some((pem.as_bytes(), &request)));
         let (known, cluster) = (hub(), names().cluster);
@@ -259,7 +257,7 @@ mod tests {
         let renamed = Hub { server_name: Some("other".into()), ..hub() };
         for (hub, stale) in [(known, false), (renamed, true)] {
             let clocks = crate::clocks::tests::at(now());
-            let validated = validate(&data, &template, &cluster, &hub, clocks).unwrap();
+            let validated = validate(&data, &template(), &cluster, &hub, clocks).unwrap();
             assert_eq!(validated.stale, stale);
         }
     }

@@ -1,13 +1,10 @@
 use serde_json::json;
 
 use super::{
+    context::tests::secret,
     managed_cluster_addon::tests::{addon, hosted_by},
     *,
 };
-
-fn secret(hosted: bool, name: &str) -> RegistrationSecret {
-    RegistrationSecret { hosted, namespace: "addons".into(), name: name.into() }
-}
 
 /// The Secrets to keep and those to delete, where one of add-on `test` is stored.
 fn compared(

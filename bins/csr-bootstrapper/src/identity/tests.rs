@@ -86,11 +86,3 @@ fn new_names_look_like_upstreams() {
         assert!(agent.len() == 5 && agent.bytes().all(|byte| LETTERS.contains(&byte)), "{agent}");
     }
 }
-
-#[test]
-fn the_user_and_its_groups_are_what_the_hub_recognises() {
-    let names = AgentNames { cluster: "zoo".into(), agent: "a1".into() };
-    assert_eq!(names.user(), "system:open-cluster-management:zoo:a1");
-    let groups = ["managed-clusters", "zoo"].map(|name| format!("{PREFIX}{name}"));
-    assert_eq!(names.groups(), groups);
-}

@@ -3,7 +3,7 @@ use serde_json::json;
 use super::*;
 use crate::{addon::managed_cluster_addon::MAX_SECRET_NAME, certificate::authority::template};
 
-fn secret(hosted: bool, name: &str) -> RegistrationSecret {
+pub(in crate::addon) fn secret(hosted: bool, name: &str) -> RegistrationSecret {
     RegistrationSecret { hosted, namespace: "addons".into(), name: name.into() }
 }
 

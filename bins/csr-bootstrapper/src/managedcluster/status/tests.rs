@@ -32,6 +32,10 @@ fn available(time: &str) -> Value {
     at(time, AVAILABLE, "True", "ManagedClusterAvailable", "Managed cluster is available")
 }
 
+fn differ() -> Value {
+    at(BEFORE, "ManagedClusterConditionClockSynced", "False", "", "")
+}
+
 /// The object on the hub with these conditions.
 fn cluster(conditions: &[Value]) -> Value {
     let status = json!({"conditions": conditions, "version": {"kubernetes": "v1.34.3"}});
@@ -44,83 +48,73 @@ fn differences(cluster: &Value, spoke: SpokeStatus<'_>) -> Value {
 }
 
 #[test]
-fn joining_the_first_patch_equals_the_go_agents() {
-    let clock = at(BEFORE, "ManagedClusterConditionClockSynced", "True", "Synced", "synced");
-    let mut cluster = cluster(&[hub_accepted(), clock.clone()]);
-    cluster["status"]["version"] = json!({});
-    let expected = json!({
-        "conditions": [hub_accepted(), clock, joined(NOW), available(NOW)],
-        "version": {"kubernetes": "v1.34.3"},
-    });
-    assert_eq!(differences(&cluster, WELL), expected);
-}
-
-#[test]
-fn joining_nothing_is_written_before_acceptance_or_twice() {
+fn conditions_are_written_once_and_as_far_as_the_hub_accepts() {
     let acceptance = |status| at(BEFORE, "HubAcceptedManagedCluster", status, "", "");
-    let (denied, unknown) = (acceptance("False"), acceptance("Unknown"));
-    let differ = at(BEFORE, "ManagedClusterConditionClockSynced", "False", "", "");
-    let known = [hub_accepted(), joined(BEFORE), available(BEFORE)];
-    for conditions in [&[][..], &[denied], &[unknown], &[hub_accepted(), differ], &known] {
-        let claims = [json!({"name": "id.k8s.io", "value": "a"})];
-        let claims = Some(&claims[..]).filter(|_| conditions.len() < 3);
-        let spoke = SpokeStatus { claims, ..WELL };
-        assert_eq!(differences(&cluster(conditions), spoke), json!({}));
-    }
-}
-
-#[test]
-fn available_follows_the_health() {
+    let synced = at(BEFORE, "ManagedClusterConditionClockSynced", "True", "Synced", "synced");
     let failing = ApiServerHealth::Failing("etcd".into());
-    let ill = |time| at(time, AVAILABLE, "False", UNAVAILABLE, "etcd");
+    let ill = |time, message| at(time, AVAILABLE, "False", UNAVAILABLE, message);
     let lost = at(BEFORE, AVAILABLE, "Unknown", "ManagedClusterLeaseUpdateStopped", "stopped");
-    let earlier = at(BEFORE, AVAILABLE, "False", UNAVAILABLE, "old");
-    for (before, health, after) in [
-        (&available(BEFORE), &failing, Some(ill(NOW))),
+    let rotated = Condition::new("False", "R", "what happened".to_owned());
+    let [with_rotated, down, unseen] = [
+        SpokeStatus { rotated: Some(&rotated), ..WELL },
+        SpokeStatus { health: &failing, ..WELL },
+        SpokeStatus { health: &ApiServerHealth::Unknown, ..WELL },
+    ];
+    let rotated = at(NOW, "ClusterCertificateRotated", "False", "R", "what happened");
+    let known = |available| vec![hub_accepted(), available, joined(BEFORE)];
+    for (before, spoke, after) in [
+        // As the Go agent writes it.
+        (
+            vec![hub_accepted(), synced.clone()],
+            &WELL,
+            Some(vec![hub_accepted(), synced, joined(NOW), available(NOW)]),
+        ),
+        (vec![], &WELL, None),
+        (vec![acceptance("False")], &WELL, None),
+        (vec![acceptance("Unknown")], &WELL, None),
+        (vec![hub_accepted(), differ()], &WELL, None),
+        (known(available(BEFORE)), &WELL, None),
+        (vec![], &with_rotated, Some(vec![rotated.clone()])),
+        (
+            vec![hub_accepted(), differ()],
+            &with_rotated,
+            Some(vec![hub_accepted(), differ(), rotated]),
+        ),
+        (known(available(BEFORE)), &down, Some(known(ill(NOW, "etcd")))),
         // A change of the message alone keeps the transition time.
-        (&earlier, &failing, Some(ill(BEFORE))),
-        (&earlier, &ApiServerHealth::Ok, Some(available(NOW))),
-        (&lost, &ApiServerHealth::Ok, Some(available(NOW))),
+        (known(ill(BEFORE, "old")), &down, Some(known(ill(BEFORE, "etcd")))),
+        (known(ill(BEFORE, "old")), &WELL, Some(known(available(NOW)))),
+        (known(lost.clone()), &WELL, Some(known(available(NOW)))),
         // Not without a look.
-        (&lost, &ApiServerHealth::Unknown, None),
+        (known(lost), &unseen, None),
     ] {
-        let cluster = cluster(&[hub_accepted(), before.clone(), joined(BEFORE)]);
-        // The version of an unhealthy spoke stays.
-        let version = Some(if *health == ApiServerHealth::Ok { "v1.34.3" } else { "v1.35.0" });
-        let after = after.map(|it| json!({"conditions": [hub_accepted(), it, joined(BEFORE)]}));
-        let expected = after.unwrap_or_else(|| json!({}));
-        assert_eq!(differences(&cluster, SpokeStatus { health, version, ..WELL }), expected);
-    }
-}
-
-#[test]
-fn rotation_is_reported_before_acceptance_and_while_the_clocks_differ() {
-    let differ = at(BEFORE, "ManagedClusterConditionClockSynced", "False", "", "");
-    let message = "what happened".to_owned();
-    let rotated = Condition::new("False", "R", message.clone());
-    let wanted = at(NOW, "ClusterCertificateRotated", "False", "R", &message);
-    for before in [vec![], vec![hub_accepted(), differ]] {
-        let spoke = SpokeStatus { rotated: Some(&rotated), ..WELL };
-        let after = [before.clone(), vec![wanted.clone()]].concat();
-        assert_eq!(differences(&cluster(&before), spoke), json!({"conditions": after}));
+        let expected = after.map_or_else(|| json!({}), |after| json!({"conditions": after}));
+        assert_eq!(differences(&cluster(&before), spoke.clone()), expected, "{before:?}");
     }
 }
 
 #[test]
 fn version_and_claims_are_written_when_they_change() {
-    let mut cluster = cluster(&[hub_accepted(), joined(BEFORE), available(BEFORE)]);
+    let failing = ApiServerHealth::Failing("etcd".into());
     let newer = SpokeStatus { version: Some("v1.35.0"), ..WELL };
-    assert_eq!(differences(&cluster, newer), json!({"version": {"kubernetes": "v1.35.0"}}));
+    let ill = SpokeStatus { health: &failing, ..newer.clone() };
+    let known = [hub_accepted(), joined(BEFORE), available(BEFORE)];
+    let version = json!({"kubernetes": "v1.35.0"});
+    assert_eq!(differences(&cluster(&known), newer), json!({"version": version}));
+    assert_eq!(differences(&cluster(&known), ill)["version"], json!(null));
     let one = json!([{"name": "id.k8s.io", "value": "a"}]);
-    for (known, claims, written) in [
-        (json!(null), &one, true),
-        // None at all is as good as an empty list.
-        (json!(null), &json!([]), false),
-        (json!([]), &json!([]), false),
-        (one.clone(), &one, false),
-        (one.clone(), &json!([]), true),
+    for (conditions, before, claims, written) in [
+        (&known[..], json!(null), &one, true),
+        // An empty list equals none.
+        (&known, json!(null), &json!([]), false),
+        (&known, json!([]), &json!([]), false),
+        (&known, one.clone(), &one, false),
+        (&known, one.clone(), &json!([]), true),
+        (&[], json!(null), &one, false),
+        (&[hub_accepted(), differ()], json!(null), &one, false),
     ] {
-        cluster["status"]["clusterClaims"] = known;
+        let mut cluster = cluster(conditions);
+        cluster["status"]["clusterClaims"] = before;
         let spoke = SpokeStatus { claims: claims.as_array().map(Vec::as_slice), ..WELL };
         let expected = if written { json!({"clusterClaims": claims}) } else { json!({}) };
         assert_eq!(differences(&cluster, spoke), expected);
