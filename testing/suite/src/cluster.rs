@@ -165,6 +165,14 @@ impl Cluster {
         self.create(&target.siblings(), &secret);
     }
 
+    /// The data of a Secret, decoded; None where there is no such Secret.
+    pub fn read_secret(&self, namespace: &str, name: &str) -> Option<Data> {
+        let secret = self.get(&SECRETS.object(namespace, name))?;
+        let decode = |value: &Value| BASE64_STANDARD.decode(value.as_str()?).ok();
+        let data = secret["data"].as_object().into_iter().flatten();
+        Some(data.map(|(key, value)| (key.clone(), decode(value).expect("base64"))).collect())
+    }
+
     /// The holder of an election's Lease, if there is one.
     pub fn leader(&self, namespace: &str, lease: &str) -> Option<String> {
         let lease = self.get(&LEASES.object(namespace, lease))?;

@@ -17,7 +17,6 @@ use apiclient::{
     resource::{LEASES, SECRETS},
     time::micro_time,
 };
-use base64::{Engine, prelude::BASE64_STANDARD};
 use dev_apiserver::Issued;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -213,12 +212,7 @@ impl Spoke {
 
     /// The data of a Secret, decoded; None where there is no such Secret, or an empty one.
     pub fn read_secret(&self, name: &str) -> Option<Data> {
-        let secret = self.managed.get(&SECRETS.object(&self.namespace, name))?;
-        let data = secret["data"].as_object().filter(|data| !data.is_empty())?;
-        let decode = |value: &Value| BASE64_STANDARD.decode(value.as_str()?).ok();
-        Some(
-            data.iter().map(|(key, value)| (key.clone(), decode(value).expect("base64"))).collect(),
-        )
+        self.managed.read_secret(&self.namespace, name).filter(|data| !data.is_empty())
     }
 
     pub fn delete_secret(&self, name: &str) {

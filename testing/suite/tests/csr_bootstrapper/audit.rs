@@ -38,14 +38,10 @@ fn on_hub(certificate: bool) -> Vec<Value> {
 
 #[test]
 #[ignore = "reads what the scenarios left on the real control plane: run it after them"]
-fn audit_every_granted_right_is_used() {
-    assert_used(&granted(&[rights(), cluster_rights(), addon_rights()].concat()), &on_managed());
-}
-
-#[test]
-#[ignore = "reads what the scenarios left on the real control plane: run it after them"]
-fn audit_no_right_is_missing() {
-    assert_none_is_missing(&on_managed());
+fn audit_every_granted_right_is_used_and_none_is_missing() {
+    let requests = on_managed();
+    assert_used(&granted(&[rights(), cluster_rights(), addon_rights()].concat()), &requests);
+    assert_none_is_missing(&requests);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use apiclient::{error::Error, resource::Target};
 use base64::{Engine, prelude::BASE64_STANDARD};
-use dev_apiserver::{Ca, Request};
+use dev_apiserver::{Ca, Request, SignerOptions};
 use serde_json::{Value, json};
 use suite::{
     eventually,
@@ -36,6 +36,13 @@ pub(crate) fn due(name: &str) -> (Spoke, Data) {
     old.insert("agent-name".into(), AGENT.into());
     spoke.put_secret(&spoke.secret, &old);
     (spoke, old)
+}
+
+/// From now on the embedded hub's certificates end after `lifetime` seconds, and begin `backdate` seconds early.
+pub(crate) fn signs_for(spoke: &Spoke, lifetime: u64, backdate: u64) {
+    let [lifetime, backdate] = [lifetime, backdate].map(Duration::from_secs);
+    let options = SignerOptions { lifetime, backdate, auto_approve: false };
+    spoke.hub.cluster.server().set_signer(options);
 }
 
 pub(crate) fn groups(spoke: &Spoke) -> [String; 2] {

@@ -39,21 +39,26 @@ fn cpu_becomes(spoke: &Spoke, count: &str) {
 }
 
 fn put(spoke: &Spoke, name: &str, value: &str, labels: &Value) {
-    put_as(&claims(), spoke, name, value, labels);
+    put_as(&claims(), &spoke.managed, (name, value), labels);
 }
 
-fn put_as(kind: &Resource, spoke: &Spoke, name: &str, value: &str, labels: &Value) {
-    let target = kind.cluster_object(name);
-    let spec = json!({"value": value});
-    if spoke.managed.get(&target).is_some() {
-        spoke.managed.merge(&target, &json!({"spec": spec}));
+/// Creates or changes a claim or property of this name and value.
+pub(crate) fn put_as(
+    kind: &Resource,
+    cluster: &Cluster,
+    (name, value): (&str, &str),
+    labels: &Value,
+) {
+    let (target, spec) = (kind.cluster_object(name), json!({"value": value}));
+    if cluster.get(&target).is_some() {
+        cluster.merge(&target, &json!({"spec": spec}));
         return;
     }
     let claim = json!({
         "apiVersion": kind.api_version(), "kind": kind.kind,
         "metadata": {"name": name, "labels": labels}, "spec": spec,
     });
-    spoke.managed.create(&target.siblings(), &claim);
+    cluster.create(&target.siblings(), &claim);
 }
 
 /// What the hub has of a claim.
@@ -77,7 +82,7 @@ fn claims_and_properties_are_reported_updated_and_removed() {
     let [a, b, own] = ["a", "b", "own"].map(|name| format!("{name}.{}", spoke.namespace));
     put(&spoke, &a, "1", &json!({}));
     put(&spoke, &b, "claim", &json!({}));
-    put_as(&properties(), &spoke, &b, "property", &json!({}));
+    put_as(&properties(), &spoke.managed, (&b, "property"), &json!({}));
     put(&spoke, &own, "1", &json!({"open-cluster-management.io/spoke-only": ""}));
     let _agent = joins(&spoke, &["-feature-gates=ClusterProperty=true"]);
     claim_becomes(&spoke, &a, Some("1"));

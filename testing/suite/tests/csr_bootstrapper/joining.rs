@@ -2,13 +2,11 @@
 
 pub(crate) mod two_hubs;
 
-use apiclient::resource::NAMESPACES;
 use dev_apiserver::{Action, Rule};
-use serde_json::json;
 use suite::{
     eventually,
     needs::{Need, needs},
-    ocm::{Bootstrap, Hub},
+    ocm::Bootstrap,
     pause,
     relay::Way,
     throughout, within,
@@ -72,23 +70,15 @@ fn addon_registration_follows_to_another_hub() {
     let mut stage = TwoHubs::new("addon-switched", Bootstrap::Auto);
     let agent = stage.joins_first(&[]);
     let namespace = stage.spoke.addon_namespace();
-    let register = |hub: &Hub, name: &str| {
-        hub.add_addon(&stage.spoke.cluster, name, &namespace);
-        let status = json!({"registrations": of_signer(KUBE_CLIENT)});
-        hub.set_addon_status(&stage.spoke.cluster, name, &status);
-    };
     for (name, secret) in [("addon2", "addon2-hub-kubeconfig"), (ADDON, KUBE_CLIENT_SECRET)] {
-        register(&stage.spoke.hub, name);
+        add_another(&stage.spoke.hub, &stage.spoke.cluster, name, &namespace);
         stage.spoke.hub.approve_next(&stage.spoke.cluster);
         certificate(&stage.spoke.managed, &namespace, secret, None);
     }
     // Of an earlier time of the cluster on hub2.
-    let own = json!({
-        "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": stage.spoke.cluster},
-    });
-    stage.second.cluster.create(&NAMESPACES.everywhere(), &own);
-    register(&stage.second, ADDON);
-    let before = data(&stage.spoke.managed, &namespace, KUBE_CLIENT_SECRET);
+    stage.second.cluster.create_namespace(&stage.spoke.cluster);
+    add_another(&stage.second, &stage.spoke.cluster, ADDON, &namespace);
+    let before = stage.spoke.managed.read_secret(&namespace, KUBE_CLIENT_SECRET);
     stage.spoke.hub.deny(&stage.spoke.cluster);
     let old = stage.is_on_second(&agent);
     let request = within(SECONDS, "the add-on asks hub2", || csrs(&stage.spoke).pop());

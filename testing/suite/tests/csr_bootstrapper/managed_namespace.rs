@@ -1,8 +1,8 @@
 //! Namespaces of the spoke that the hub's cluster sets manage.
 
+use apiclient::resource::NAMESPACES;
 use serde_json::{Value, json};
 use suite::{
-    cluster::resource,
     eventually,
     ocm::{SET_LABEL, clusters, is_true, sets},
     spoke::Spoke,
@@ -30,8 +30,7 @@ pub(crate) fn manage(spoke: &Spoke, names: &[&str]) {
 
 /// The namespace's uid on the spoke, and what its label of the hub says.
 fn label(spoke: &Spoke, name: &str) -> Option<(Value, Option<String>)> {
-    let namespaces = resource("", "namespaces", "Namespace");
-    let metadata = spoke.managed.get(&namespaces.cluster_object(name))?["metadata"].take();
+    let metadata = spoke.managed.get(&NAMESPACES.cluster_object(name))?["metadata"].take();
     let labels = metadata["labels"].as_object().cloned().unwrap_or_default();
     let ours = labels.iter().find(|(key, _)| key.starts_with(LABEL));
     let value = ours.and_then(|(_, value)| value.as_str().map(str::to_owned));
@@ -50,9 +49,8 @@ fn managed_namespace_is_created_labelled_reported_and_released() {
     let spoke = Spoke::auto("namespaces");
     let [new, old] = ["new", "old"].map(|suffix| format!("{}-{suffix}", spoke.namespace));
     spoke.managed.create_namespace(&old);
-    let namespaces = resource("", "namespaces", "Namespace");
     let others = json!({"metadata": {"labels": {"other-label": "value"}}});
-    spoke.managed.merge(&namespaces.cluster_object(&old), &others);
+    spoke.managed.merge(&NAMESPACES.cluster_object(&old), &others);
     let mut agent = joins(&spoke, &[]);
     manage(&spoke, &[&new, &old]);
     for name in [&new, &old] {
@@ -63,13 +61,13 @@ fn managed_namespace_is_created_labelled_reported_and_released() {
             is_true(&json!({"status": told}), "NamespaceAvailable").then_some(())
         });
     }
-    let labels = spoke.managed.get(&namespaces.cluster_object(&old)).expect("it");
+    let labels = spoke.managed.get(&NAMESPACES.cluster_object(&old)).expect("it");
     assert_eq!(labels["metadata"]["labels"]["other-label"], "value");
 
     // Others remove the label, and the namespace.
     let uid = || label(&spoke, &new).map(|(uid, _)| uid);
     let before = uid();
-    let target = namespaces.cluster_object(&new);
+    let target = NAMESPACES.cluster_object(&new);
     spoke.managed.merge(&target, &json!({"metadata": {"labels": null}}));
     becomes(&spoke, &new, "true");
     spoke.managed.delete(&target);

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use apiclient::resource::SECRETS;
-use dev_apiserver::SignerOptions;
 use serde_json::json;
 use suite::{
     eventually,
@@ -14,7 +13,10 @@ use suite::{
 };
 
 use super::support::*;
-use crate::support::{beats_again, sent};
+use crate::{
+    certificate::signs_for,
+    support::{beats_again, sent},
+};
 
 pub(crate) fn keys(data: &Data) -> Vec<&str> {
     data.keys().map(String::as_str).collect()
@@ -26,15 +28,11 @@ fn addon_registration_is_rotated() {
         return;
     }
     let (spoke, _agent, namespace) = stage("addon-rotated", &[]);
-    let server = spoke.hub.cluster.server();
-    let short = Duration::from_secs(6);
-    server.set_signer(SignerOptions {
-        auto_approve: true,
-        lifetime: short,
-        backdate: Duration::ZERO,
-    });
+    signs_for(&spoke, 6, 0);
     add(&spoke, &namespace, &of_signer(KUBE_CLIENT));
+    spoke.hub.approve_next(&spoke.cluster);
     let (first, _) = certificate(&spoke.managed, &namespace, KUBE_CLIENT_SECRET, None);
+    spoke.hub.approve_next(&spoke.cluster);
     let (next, _) = certificate(&spoke.managed, &namespace, KUBE_CLIENT_SECRET, Some(&first));
     assert_ne!(first["tls.key"], next["tls.key"]);
     assert_eq!(first["kubeconfig"], next["kubeconfig"]);
@@ -56,7 +54,7 @@ fn certificate_of_the_former_default_user_stays() {
     let secret = SECRETS.object(&namespace, KUBE_CLIENT_SECRET);
     spoke.managed.merge(&secret, &json!({"data": {"kubeconfig": null}}));
     eventually("it is whole again", || {
-        data(&spoke.managed, &namespace, KUBE_CLIENT_SECRET).as_ref() == Some(&old)
+        spoke.managed.read_secret(&namespace, KUBE_CLIENT_SECRET).as_ref() == Some(&old)
     });
     assert_eq!(csrs(&spoke).len(), 1);
     // Another user that the add-on names counts.

@@ -49,9 +49,7 @@ fn secrets_of_others_are_left_whatever_an_add_on_names() {
     };
     let before = versions();
     for (namespace, addon, _) in conflicts {
-        spoke.hub.add_addon(&spoke.cluster, addon, namespace);
-        let status = json!({"registrations": of_signer(KUBE_CLIENT)});
-        spoke.hub.set_addon_status(&spoke.cluster, addon, &status);
+        add_another(&spoke.hub, &spoke.cluster, addon, namespace);
     }
     for (_, addon, words) in conflicts {
         eventually(&format!("the condition of {addon} says {words}"), || {

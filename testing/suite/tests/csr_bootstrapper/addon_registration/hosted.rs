@@ -13,14 +13,6 @@ use suite::{
 use super::support::*;
 use crate::hosted::joined;
 
-/// Installs the add-on as a hosted one.
-fn add_hosted(spoke: &Spoke, namespace: &str, name: &str) {
-    let annotations = json!({HOSTING_CLUSTER: "hosting1"});
-    spoke.hub.add_annotated_addon(&spoke.cluster, name, namespace, &annotations);
-    let status = json!({"registrations": of_signer(KUBE_CLIENT)});
-    spoke.hub.set_addon_status(&spoke.cluster, name, &status);
-}
-
 /// Changes the deploy mode of the add-on.
 fn set_hosted(spoke: &Spoke, hosted: bool) {
     let cluster = hosted.then_some("hosting1");
@@ -69,7 +61,7 @@ fn hosted_addon_registration_deploy_mode_changes() {
     is_registered(&hosted, &namespace, false);
 
     hosted.way.set(Way::Closed);
-    let is_there = || data(&hosted.spoke, &namespace, KUBE_CLIENT_SECRET).is_some();
+    let is_there = || hosted.spoke.read_secret(&namespace, KUBE_CLIENT_SECRET).is_some();
     stays("no other is requested", || csrs(stage).len() == 3 && is_there());
     moves(true);
     certificate(&stage.managed, &namespace, KUBE_CLIENT_SECRET, None);
@@ -90,15 +82,10 @@ fn hosted_addon_does_not_wait_for_a_hanging_spoke() {
     let (stage, namespace) = (&hosted.stage, hosted.addon_namespace());
     hosted.way.set(Way::Silent);
     for number in 0..30 {
-        let name = format!("a{number}");
-        stage.hub.add_addon(&stage.cluster, &name, &namespace);
-        let status = json!({"registrations": of_signer(KUBE_CLIENT)});
-        stage.hub.set_addon_status(&stage.cluster, &name, &status);
+        add_another(&stage.hub, &stage.cluster, &format!("a{number}"), &namespace);
     }
-    add_hosted(stage, &namespace, "hosted1");
-    within(60, "the hosted one asks", || {
-        let all = stage.hub.csrs_of(&stage.cluster);
-        let label = "open-cluster-management.io/addon-name";
-        all.iter().any(|csr| csr["metadata"]["labels"][label] == "hosted1")
-    });
+    let annotations = json!({HOSTING_CLUSTER: "hosting1"});
+    stage.hub.add_annotated_addon(&stage.cluster, ADDON, &namespace, &annotations);
+    register(stage, &of_signer(KUBE_CLIENT));
+    within(60, "the hosted one asks", || !csrs(stage).is_empty());
 }

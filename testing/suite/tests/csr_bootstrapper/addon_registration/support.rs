@@ -8,9 +8,10 @@ use apiclient::{
     time::micro_time,
 };
 use dev_apiserver::Issued;
-use kubeconfig::{self, secret};
 use serde_json::{Value, json};
-use suite::{cluster::Cluster, eventually, identity::Data, sidecar::Sidecar, spoke::Spoke};
+use suite::{
+    cluster::Cluster, eventually, identity::Data, ocm::Hub, sidecar::Sidecar, spoke::Spoke,
+};
 
 use crate::support::joined;
 
@@ -44,6 +45,12 @@ pub(crate) fn add(spoke: &Spoke, namespace: &str, registrations: &Value) {
     register(spoke, registrations);
 }
 
+/// Installs another add-on, whose manager wants a certificate for the hub's API server.
+pub(crate) fn add_another(hub: &Hub, cluster: &str, name: &str, namespace: &str) {
+    hub.add_addon(cluster, name, namespace);
+    hub.set_addon_status(cluster, name, &json!({"registrations": of_signer(KUBE_CLIENT)}));
+}
+
 pub(crate) fn register(spoke: &Spoke, registrations: &Value) {
     let status = json!({"registrations": registrations});
     spoke.hub.set_addon_status(&spoke.cluster, ADDON, &status);
@@ -62,13 +69,6 @@ pub(crate) fn put_lease(cluster: &Cluster, namespace: &str) {
     cluster.create(&LEASES.collection(namespace), &lease);
 }
 
-/// The content of a Secret.
-pub(crate) fn data(cluster: &Cluster, namespace: &str, name: &str) -> Option<Data> {
-    let secret = cluster.get(&SECRETS.object(namespace, name))?;
-    let data = secret::data(&secret).expect("base64");
-    Some(data.iter().map(|(key, value)| (key.clone(), value.to_vec())).collect())
-}
-
 /// Waits for the certificate in a Secret, which is another one than `old`.
 #[track_caller]
 pub(crate) fn certificate(
@@ -78,7 +78,7 @@ pub(crate) fn certificate(
     old: Option<&Data>,
 ) -> (Data, Issued) {
     eventually(&format!("{name} has a certificate"), || {
-        let data = data(cluster, namespace, name)?;
+        let data = cluster.read_secret(namespace, name)?;
         let is_new = old.is_none_or(|old| old.get("tls.crt") != data.get("tls.crt"));
         let issued = Issued::of(data.get("tls.crt")?).filter(|_| is_new)?;
         Some((data, issued))

@@ -52,7 +52,7 @@ fn play_infrastructure(spoke: &Spoke) {
 #[track_caller]
 fn token(spoke: &Spoke, namespace: &str, old: Option<&[u8]>) -> Data {
     eventually("the Secret has a token", || {
-        let data = data(&spoke.managed, namespace, KUBE_CLIENT_SECRET)?;
+        let data = spoke.managed.read_secret(namespace, KUBE_CLIENT_SECRET)?;
         let token = data.get("token")?;
         (old != Some(token)).then(|| data.clone())
     })
@@ -81,7 +81,7 @@ fn addon_token_registration() {
         (addon["status"]["registrations"][0]["subject"] == json!({"user": user})).then_some(())
     });
     assert!(csrs(&spoke).is_empty());
-    let now = || data(&spoke.managed, &namespace, KUBE_CLIENT_SECRET);
+    let now = || spoke.managed.read_secret(&namespace, KUBE_CLIENT_SECRET);
     stays("the token stays", || now().as_ref() == Some(&first));
 
     let secret = SECRETS.object(&namespace, KUBE_CLIENT_SECRET);

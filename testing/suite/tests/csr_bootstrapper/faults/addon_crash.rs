@@ -21,7 +21,7 @@ fn killed_at(on_hub: bool, verb: &str, nth: u32, moment: Moment) -> bool {
     let rule = hold(cluster.faults(), Some(&user), verb, nth, moment);
     add(&spoke, &namespace, &of_signer(KUBE_CLIENT));
     let is_done = || {
-        let has_it = data(&spoke.managed, &namespace, KUBE_CLIENT_SECRET).is_some();
+        let has_it = spoke.managed.read_secret(&namespace, KUBE_CLIENT_SECRET).is_some();
         let addon = spoke.hub.addon(&spoke.cluster, ADDON).expect("the add-on");
         let told = addon["status"]["conditions"].to_string();
         has_it && has_no_request(&spoke) && told.contains("ClientCertificateUpdated")

@@ -12,7 +12,9 @@ use suite::{
 };
 
 use crate::{
-    addon_registration::support::{ADDON, KUBE_CLIENT, KUBE_CLIENT_SECRET, certificate, gone},
+    addon_registration::support::{
+        ADDON, KUBE_CLIENT, KUBE_CLIENT_SECRET, add, certificate, gone, of_signer,
+    },
     support::beats,
 };
 
@@ -45,9 +47,7 @@ fn shipped_secrets_are_enough_to_join_and_to_register_addons() {
     spoke.hub.wait_for_condition(&spoke.cluster, AVAILABLE, "True");
     eventually("the stored request is emptied", || spoke.pending().is_none());
     let namespace = spoke.addon_namespace();
-    spoke.hub.add_addon(&spoke.cluster, ADDON, &namespace);
-    let status = json!({"registrations": [{"signerName": KUBE_CLIENT}]});
-    spoke.hub.set_addon_status(&spoke.cluster, ADDON, &status);
+    add(&spoke, &namespace, &of_signer(KUBE_CLIENT));
     spoke.hub.approve_next(&spoke.cluster);
     certificate(&spoke.managed, &namespace, KUBE_CLIENT_SECRET, None);
     assert!(spoke.stored_for_addons().is_some());

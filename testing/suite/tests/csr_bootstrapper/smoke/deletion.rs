@@ -12,11 +12,6 @@ use crate::{
     support::{beating, beats, beats_again},
 };
 
-#[track_caller]
-fn store_is_gone(spoke: &Spoke) {
-    eventually("nothing is stored", || spoke.stored_for_addons().is_none());
-}
-
 #[test]
 fn addon_credential_follows_its_registration_and_goes() {
     let (spoke, _agent, namespace) = stage("addon-credential", &[]);
@@ -49,7 +44,7 @@ fn addon_credential_follows_its_registration_and_goes() {
     has_driver(&spoke, "");
     spoke.hub.delete_addon(&spoke.cluster, ADDON);
     gone(&spoke.managed, &other, CUSTOM_SECRET);
-    store_is_gone(&spoke);
+    eventually("nothing is stored", || spoke.stored_for_addons().is_none());
 }
 
 /// A hub that denies the cluster says nothing about its add-ons; an add-on that is being deleted may need the
@@ -58,7 +53,7 @@ fn addon_credential_follows_its_registration_and_goes() {
 fn addon_credential_stays_until_the_add_on_is_gone() {
     let (spoke, mut agent, namespace, _) = registered("addon-deleting");
     let is_there = || {
-        data(&spoke.managed, &namespace, KUBE_CLIENT_SECRET).is_some()
+        spoke.managed.read_secret(&namespace, KUBE_CLIENT_SECRET).is_some()
             && spoke.stored_for_addons().is_some()
     };
     spoke.hub.set_lease_duration(&spoke.cluster, 1);
@@ -97,8 +92,8 @@ fn addon_secret_of_another_cluster_is_kept() {
         spoke.managed.merge(&secret, &json!({"data": change}));
         spoke.hub.delete_addon(&spoke.cluster, ADDON);
         let _agent = spoke.start(&[]);
-        store_is_gone(&spoke);
-        let left = data(&spoke.managed, &namespace, KUBE_CLIENT_SECRET).map(|data| data.len());
+        eventually("nothing is stored", || spoke.stored_for_addons().is_none());
+        let left = spoke.managed.read_secret(&namespace, KUBE_CLIENT_SECRET).map(|data| data.len());
         assert_eq!(left, keys, "{change}");
     }
 }

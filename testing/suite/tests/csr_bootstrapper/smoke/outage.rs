@@ -1,8 +1,5 @@
 //! A hub that is away: at the start, for a while, and until the certificate has expired.
 
-use std::time::Duration;
-
-use dev_apiserver::SignerOptions;
 use suite::{
     needs::{Need, needs},
     ocm::AVAILABLE,
@@ -11,7 +8,10 @@ use suite::{
     throughout,
 };
 
-use crate::support::{beating, beats_again, roles, settled, wait_for_another};
+use crate::{
+    certificate::signs_for,
+    support::{beating, beats_again, roles, settled, wait_for_another},
+};
 
 // ocm managedcluster_lease_test.go:94
 #[test]
@@ -43,11 +43,7 @@ fn certificate_that_expires_in_an_outage_is_replaced() {
         return;
     }
     let spoke = Spoke::auto("expire-hub");
-    let sign_for = |seconds| {
-        let lifetime = Duration::from_secs(seconds);
-        spoke.hub.cluster.server().set_signer(SignerOptions { lifetime, ..Default::default() });
-    };
-    sign_for(4);
+    signs_for(&spoke, 4, 300);
     spoke.hub_relay.set(Way::Closed);
     let mut sidecar = spoke.start(&[]);
     sidecar.wait_for("efused");
@@ -61,7 +57,7 @@ fn certificate_that_expires_in_an_outage_is_replaced() {
     let why = sidecar.wait_for_code("/readyz", 503);
     assert!(why.contains("expired at"), "{why}");
     assert_eq!(sidecar.ask("/healthz").0, 200);
-    sign_for(3600);
+    signs_for(&spoke, 3600, 300);
     spoke.hub_relay.set(Way::Open);
     wait_for_another(&spoke, &before);
     settled(&spoke, &sidecar);

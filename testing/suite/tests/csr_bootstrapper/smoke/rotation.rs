@@ -1,9 +1,9 @@
 //! Rotation: in its time, after a restart, and beside another writer.
 
-use std::{env, time::Duration};
+use std::env;
 
 use apiclient::resource::SECRETS;
-use dev_apiserver::{Rule, SignerOptions};
+use dev_apiserver::Rule;
 use serde_json::{Value, json};
 use suite::{
     faults::code,
@@ -15,7 +15,7 @@ use suite::{
 };
 
 use crate::{
-    certificate::{due, joined_by, names, no_key_alone, rotated, said, saves, works},
+    certificate::{due, joined_by, names, no_key_alone, rotated, said, saves, signs_for, works},
     support::{account, beating, beats},
 };
 
@@ -57,11 +57,7 @@ fn rotation_comes_in_its_time() {
         return;
     }
     let spoke = Spoke::auto("rotation");
-    spoke.hub.cluster.server().set_signer(SignerOptions {
-        lifetime: Duration::from_secs(20),
-        backdate: Duration::ZERO,
-        auto_approve: false,
-    });
+    signs_for(&spoke, 20, 0);
     let mut sidecar = beating(&spoke, &[]);
     let first = spoke.wait_for_certificate();
     rotates_unnoticed(&spoke, &mut sidecar, 25);
@@ -91,11 +87,7 @@ fn rotation_after_a_restart_has_its_pace() {
         return;
     }
     let spoke = Spoke::auto("born-restart");
-    spoke.hub.cluster.server().set_signer(SignerOptions {
-        lifetime: Duration::from_secs(20),
-        backdate: Duration::from_secs(300),
-        auto_approve: false,
-    });
+    signs_for(&spoke, 20, 300);
     let first = beating(&spoke, &[]);
     wait_for(&spoke, 1, 10);
     drop(first);

@@ -105,11 +105,9 @@ fn secrets_in_other_namespaces_are_unchanged() {
     let other = spoke.managed.new_namespace("other");
     let names = [SECRET, PENDING, BOOTSTRAP, "another"];
     let put = |namespace: &str, name: &str| {
-        let secret = json!({
-            "apiVersion": "v1", "kind": "Secret",
-            "metadata": {"name": name, "namespace": namespace}, "data": {"kubeconfig": "aGk="},
-        });
-        spoke.managed.create(&SECRETS.collection(namespace), &secret)
+        let data = [("kubeconfig".to_owned(), b"hi".to_vec())].into();
+        spoke.managed.put_secret(namespace, name, &data);
+        spoke.managed.get(&SECRETS.object(namespace, name)).expect("it")
     };
     let before = names.map(|name| put(&other, name));
     let own = put(&spoke.namespace, "another");
