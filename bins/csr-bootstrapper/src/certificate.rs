@@ -124,7 +124,7 @@ impl Certificate {
         let stored = stored.map(|request| request.name.clone());
         if self.request != stored {
             self.request = stored;
-            (self.ended, self.counted, self.posted, self.waiting) = (false, false, false, None);
+            (self.ended, self.posted, self.waiting) = (false, false, None);
         }
     }
 
@@ -202,8 +202,8 @@ impl Certificate {
     /// Gives up the request, which ended without a certificate.
     fn end(&mut self, name: &str, failure: &CsrFailure, context: &mut CertificateContext<'_>) {
         (self.ended, self.waiting) = (true, None);
-        let first = if failure.is_refusal() { REST_REFUSED } else { REST_SHORT };
-        let rest = self.pace.ended(first, context.now, context.random);
+        let length = if failure.is_refusal() { REST_REFUSED } else { REST_SHORT };
+        let rest = self.pace.ended(length, context.now, context.random);
         let sentence = format!("CSR {name} {}", failure.sentence);
         let message = format!("Failed to rotated client certificate {sentence}");
         self.rotated = Some(Condition::not_rotated(message));
@@ -222,6 +222,7 @@ impl Certificate {
         }
         let request = context.io.new_request(&why.sentence)?;
         context.io.store(Some(&request))?;
+        self.counted = true;
         // Without this error, each step would create another key.
         if context.io.stored()?.as_ref() != Some(&request) {
             return Err(Error::BadPeer(
@@ -248,7 +249,8 @@ impl Certificate {
         Ok(until)
     }
 
-    /// Posts the CSR, which the hub does not have; after a rest if the hub had it before.
+    /// Posts the CSR, which the hub does not have; after a rest if the hub had it before, and after a count: another
+    /// template makes another CSR of the same key.
     fn post(
         &mut self,
         request: &CertificateRequest,
@@ -262,6 +264,9 @@ impl Certificate {
             let message = format!("CSR {name} {what} in {} s", rest.as_secs());
             context.io.notify(Warn, GONE, message);
             return Ok(now + rest);
+        }
+        if !mem::take(&mut self.counted) {
+            return self.count(context);
         }
         match context.io.create_csr(request) {
             Ok(()) => {

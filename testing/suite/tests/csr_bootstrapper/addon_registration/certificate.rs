@@ -38,6 +38,21 @@ fn addon_registration_is_rotated() {
     assert_eq!(first["kubeconfig"], next["kubeconfig"]);
 }
 
+/// Each edit needs another CSR, of the same key.
+#[test]
+fn subject_that_changes_again_and_again_is_halted() {
+    let (spoke, _agent, namespace) = stage("addon-halted", &[]);
+    let of =
+        |user: usize| json!([{"signerName": KUBE_CLIENT, "subject": {"user": user.to_string()}}]);
+    add(&spoke, &namespace, &of(0));
+    for user in 1..=10 {
+        eventually("the CSR", || csrs(&spoke).len() >= user);
+        register(&spoke, &of(user));
+    }
+    told(&spoke, "ClusterCertificateRotated", "False");
+    assert_eq!(csrs(&spoke).len(), 10);
+}
+
 /// The default user is another one since OCM 1.3. What is next to the certificate is repaired; without its Secret there
 /// is another one.
 #[test]
