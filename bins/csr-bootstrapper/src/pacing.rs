@@ -1,7 +1,10 @@
 //! Paces. An attempt is due when the last success said, or with backoff after a failure. A write follows the last one
 //! at an interval. A credential also rests after requests that ended, and spaces the writes of its Secret.
 
-use std::time::{Duration, Instant};
+use std::{
+    mem,
+    time::{Duration, Instant},
+};
 
 use apiclient::{
     backoff::{Backoff, Retry},
@@ -22,7 +25,7 @@ const WRITE_INTERVAL: Duration = Duration::from_secs(2);
 /// The default's longest backoff. It is short because an add-on's namespace is created with its other objects.
 const DEFAULT_BACKOFF: Duration = Duration::from_secs(30);
 /// The longest Retry-After that is honored.
-const MAX_PAUSE: Duration = Duration::from_secs(60);
+const DEFAULT_PAUSE: Duration = Duration::from_secs(60);
 /// The least interval of writes of a status. It doubles after each write that leaves another one needed, so that a
 /// disagreement with another writer causes no loop.
 const MIN_INTERVAL: Duration = Duration::from_secs(1);
@@ -98,7 +101,7 @@ pub(crate) struct Pace {
 
 impl Default for Pace {
     fn default() -> Self {
-        Self::new(Backoff::new(DEFAULT_BACKOFF).honoring(MAX_PAUSE))
+        Self::new(Backoff::new(DEFAULT_BACKOFF).honoring(DEFAULT_PAUSE))
     }
 }
 
@@ -121,20 +124,26 @@ impl Pace {
 
     /// Records a successful write; returns the number of failures before it.
     pub(crate) fn wrote(&mut self, now: Instant) -> u32 {
-        self.at = now + self.interval;
-        self.interval = (self.interval * 2).min(MAX_INTERVAL);
+        self.at = now + self.next_interval();
         self.errors.succeeded()
     }
 
-    /// Records a failure. Conflicts are routine: the watch returns the other write, and a lagging watch must not
-    /// lengthen the wait.
+    /// Records a failure. A conflict counts as a write instead: it is routine, and the watch returns the other write.
     pub(crate) fn failed(&mut self, error: &Error, now: Instant) -> Retry {
-        let mut retry = self.errors.failed(error, now, fastrand::f64());
-        if matches!(error, Error::Conflict(_) | Error::AlreadyExists(_)) {
-            retry = Retry { wait: retry.wait.min(MAX_INTERVAL), should_log: false };
-        }
+        let retry = match error {
+            Error::Conflict(_) | Error::AlreadyExists(_) => {
+                Retry { wait: self.next_interval(), should_log: false }
+            }
+            error => self.errors.failed(error, now, fastrand::f64()),
+        };
         self.at = now + retry.wait;
         retry
+    }
+
+    /// Returns the interval, and doubles it.
+    fn next_interval(&mut self) -> Duration {
+        let next = (self.interval * 2).min(MAX_INTERVAL);
+        mem::replace(&mut self.interval, next)
     }
 
     /// Records the result of an attempt, and logs a failure as `what` about `target`; returns when the next one is due.
@@ -147,7 +156,7 @@ impl Pace {
         match result {
             Ok(at) => {
                 self.errors.succeeded();
-                self.at = at;
+                (self.at, self.interval) = (at, MIN_INTERVAL);
             }
             Err(error) => self.failed(&error, Instant::now()).log("", target, &error, what),
         }
@@ -226,8 +235,8 @@ mod tests {
         assert_eq!(pace.wrote(now), 2);
         for _ in 0..20 {
             let failed = pace.failed(&Error::Conflict("other".into()), now);
-            assert_eq!(failed.level(), Level::Debug);
-            assert!(pace.at <= now + MAX_INTERVAL);
+            assert_eq!((failed.level(), pace.is_failing()), (Level::Debug, false));
+            assert!((now + MIN_INTERVAL..=now + MAX_INTERVAL).contains(&pace.at));
             now = pace.at;
         }
     }
