@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use apiclient::{
     client::{Client, Preconditions, Propagation},
-    error::{Result, optional},
+    error::{Error, Result, optional},
     log_object,
     resource::{valid_label, valid_name},
 };
@@ -30,6 +30,9 @@ use crate::{
 const OPAQUE: &str = "Opaque";
 /// Key of a token in the Secret, and its file next to the kubeconfig.
 pub(super) const TOKEN: &str = "token";
+/// Maximum size of the store for another registration, in bytes: the cluster's own request must fit into it, however
+/// often a hub renames its add-ons while their Secrets cannot be deleted.
+const MAX_STORED: usize = 512 << 10;
 /// The places of Secrets, in the keys of the store.
 const HOSTED: &str = "hosted";
 const SPOKE: &str = "spoke";
@@ -115,6 +118,12 @@ impl SecretContext<'_> {
         &mut self,
         registration: Option<(&str, Option<&CertificateRequest>)>,
     ) -> Result<()> {
+        let stored = self.registrations.read()?.iter();
+        let size: usize = stored.map(|(key, value)| key.len() + value.len()).sum();
+        if registration.is_some() && size > MAX_STORED {
+            let name = self.registrations.target();
+            return Err(Error::TooLarge(format!("{name} has no room for another add-on's Secret")));
+        }
         self.registrations.write(&values(self.name, registration))
     }
 }
