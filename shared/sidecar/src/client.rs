@@ -24,7 +24,8 @@ pub fn own_cluster(flags: &Flags, request: Duration) -> Result<Client> {
     Client::new("the local cluster", config, reload, Timeouts::with_request(request))
 }
 
-/// A client for the cluster of a kubeconfig file, which is reloaded when it changes. Messages call the server `name`.
+/// A client for the cluster of a kubeconfig file, which is reloaded like other credentials. Messages call the server
+/// `name`.
 pub fn cluster_of_file(name: &str, file: PathBuf) -> Result<Client> {
     let load = move || Ok(kubeconfig::from_file(&file)?);
     let (config, reload) = (load()?, Reload::FromFiles(Box::new(load)));

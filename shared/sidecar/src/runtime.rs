@@ -25,7 +25,8 @@ use crate::{
     logging::{self, Log},
 };
 
-/// How long after the signal a slow reader may take the last lines: within a second, and after [`Stop::GRACE_PERIOD`].
+/// When the last lines are dropped, counted from the signal: the process ends within a second, and other work within
+/// [`Stop::GRACE_PERIOD`].
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(950);
 
 const STOPPED: u8 = 0;

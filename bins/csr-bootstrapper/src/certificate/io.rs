@@ -134,8 +134,8 @@ impl RequestStore {
         Ok(())
     }
 
-    /// Writes these values. `Conflict`, `AlreadyExists` and `NotFound` mean that another process has changed one of the
-    /// keys since they were read. The Secret is never deleted: to create it again, the agent would need a permission
+    /// Writes these values. `Conflict`, `AlreadyExists` and `NotFound` mean that another process may have changed one of
+    /// the keys since they were read. The Secret is never deleted: to create it again, the agent would need a permission
     /// that yields the token of any ServiceAccount in the namespace.
     pub(crate) fn write(&mut self, values: &SecretValues) -> Result<()> {
         let Err(error) = self.write_once(values) else { return Ok(()) };
