@@ -81,8 +81,12 @@ impl NameMapping {
             true => String::new(),
             false => suffix.to_owned(),
         });
-        // Without the suffix of a remote, the target namespace of the only source namespace is unknown.
-        common.source_namespace.take_if(|_| varies(&self.namespace_suffix));
+        // Without the suffix of a remote, only the beginning of the target namespace is known.
+        if varies(&self.namespace_suffix)
+            && let Some(only) = common.source_namespace.take()
+        {
+            common.namespace_prefix = only;
+        }
         common
     }
 

@@ -128,5 +128,6 @@ fn what_all_remotes_have_in_common_leaves_out_none_of_their_objects() {
     for names in [template.names("east"), template.common()] {
         assert!(names.canonical(Source, "team", "x-east").is_some());
         assert!(names.canonical(Target, "team-east", "x").is_some(), "{names:?}");
+        assert_eq!(names.canonical(Target, "other-east", "x"), None, "{names:?}");
     }
 }
