@@ -4,6 +4,8 @@ use std::{ops::ControlFlow, time::Duration};
 
 use apiclient::{log_line::printable, workqueue::ReconcileResult};
 
+use crate::sync::decide::SyncAction;
+
 /// Maximum length of a [`PairCondition`]'s reason, in characters: there may be as many conditions as objects.
 const MAX_REASON: usize = 200;
 /// The wait before a held pair is reconciled again, in case an event was lost.
@@ -70,7 +72,12 @@ impl Reason {
 
     /// Returns whether the deletion stays registered with the limit.
     pub(crate) fn is_of_limit(self) -> bool {
-        matches!(self, Self::GracePeriod(_) | Self::NextToken(_) | Self::TooMany | Self::Swept)
+        // A dry run keeps the token of a deletion: the next pass must not take another one.
+        self == Self::DryRun(SyncAction::DeleteTarget.as_str())
+            || matches!(
+                self,
+                Self::GracePeriod(_) | Self::NextToken(_) | Self::TooMany | Self::Swept
+            )
     }
 
     /// The state; whether a person should act and gets an Event; the wait before the next attempt without an event; and
@@ -159,6 +166,14 @@ impl PairCondition {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn in_a_dry_run_only_a_deletion_stays_with_the_limit() {
+        let is_of_limit = |action: SyncAction| Reason::DryRun(action.as_str()).is_of_limit();
+        assert!(is_of_limit(SyncAction::DeleteTarget));
+        // The source is back.
+        assert!(!is_of_limit(SyncAction::Update { content: true }));
+    }
 
     #[test]
     fn a_held_deletion_is_decided_again_after_the_grace_period() {

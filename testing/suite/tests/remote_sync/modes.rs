@@ -7,7 +7,7 @@ use suite::{
     sync::{BUDGETS, Setting, Stage, WIDGETS, words},
 };
 
-use crate::support::{has_pairs, is_in_sync};
+use crate::support::{has_pairs, is_held, is_in_sync};
 
 #[test]
 fn a_dry_run_writes_nothing_and_says_what_it_would() {
@@ -21,7 +21,7 @@ fn a_dry_run_writes_nothing_and_says_what_it_would() {
     gone.delete();
     source.create_number(1);
     let before = stage.settled();
-    let sidecar = stage.start_served(&["-dry-run"]);
+    let sidecar = stage.start_served(&["-dry-run", "-max-deletions", "1/10m"]);
     for (name, says) in
         [("one-remote-rs", "written: add_finalizer"), ("gone-remote-rs", "written: delete_target")]
     {
@@ -31,8 +31,11 @@ fn a_dry_run_writes_nothing_and_says_what_it_would() {
         });
     }
     has_pairs(&sidecar, "hub", "held", 2.0);
-    assert!(sidecar.ask("/readyz").1.contains("2 pairs are held: dry run"));
+    is_held(&sidecar, 1.0);
+    // The deletion has its token: no later pass waits for one.
+    gone.annotate("note", Some("x"));
     pause(1500);
+    assert!(sidecar.ask("/readyz").1.contains("2 pairs are held: dry run"));
     assert_eq!(words(&stage.writes()[before..]), [""; 0]);
     assert!(gone.is_terminating() && copy.get().is_some());
     assert!(sidecar.log().lines().count() < 60, "no loop: {}", sidecar.log());
