@@ -181,7 +181,7 @@ pub(crate) enum RetryClass {
     Transient,
     /// The same request would be rejected again.
     Refused,
-    /// No valid response: the connection is in doubt.
+    /// No response, or one that puts the connection in doubt.
     Down,
 }
 

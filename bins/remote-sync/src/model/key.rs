@@ -28,7 +28,7 @@ pub(crate) fn split(key: &str) -> (&str, &str) {
     key.split_once('/').unwrap_or(("", key))
 }
 
-/// Fails with a sentence if the key of a source or of its target is none that an object can have.
+/// Fails with a sentence if an object cannot have the key of the source or of the target.
 pub(crate) fn check(source: &str, target: &str) -> Result<(), String> {
     for (side, key) in [("source", source), ("target", target)] {
         let (namespace, name) = split(key);

@@ -44,6 +44,7 @@ impl SyncAction {
         !matches!(self, Self::ConfirmGone | Self::Done(_))
     }
 
+    /// The metrics' label `operation`. Dashboards group by it: the changelog announces a rename.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::AddFinalizer => "add_finalizer",
