@@ -26,6 +26,9 @@ use super::{
 const ONCE_CREATED: [&str; 3] = ["Namespace", "Pod", "ServiceAccount"];
 /// Maximum number of attempts while others write the same object.
 const MAX_ATTEMPTS: usize = 4;
+/// How the server begins the message of a conflict between field managers (apimachinery
+/// `pkg/util/managedfields/internal/conflict.go`). A stale version is another 409.
+const FIELD_CONFLICT: &str = "Apply failed with ";
 /// Memory limits for a manifest and for its object, in bytes: memory holds three copies of the object, and the pod has
 /// 32 MiB.
 const MAX_MANIFEST: usize = 3 << 20;
@@ -94,7 +97,7 @@ pub(crate) fn apply(
         attempts += 1;
         match apply_once(io, &target, &way, options) {
             Err(Error::Conflict(_) | Error::AlreadyExists(_)) if attempts < MAX_ATTEMPTS => {}
-            Err(Error::Conflict(error)) if matches!(way, Way::Apply(..)) => {
+            Err(Error::Conflict(error)) if error.contains(FIELD_CONFLICT) => {
                 let words = error.split_once(": 409: ").map_or(&*error, |(_, words)| words);
                 return Err(ApplyError::Conflict(words.to_owned()));
             }

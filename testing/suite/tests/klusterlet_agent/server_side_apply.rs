@@ -1,8 +1,11 @@
-//! Strategy ServerSideApply: fields that are left to the cluster. Conflicts are in OCM's own tests.
+//! Strategy ServerSideApply: fields that are left to the cluster, and conflicts.
 
+use dev_apiserver::Rule;
 use serde_json::{Value, json};
 use suite::{
-    eventually, stays,
+    eventually,
+    faults::answer,
+    stays,
     work::{NAMESPACE, Stage},
 };
 
@@ -74,5 +77,29 @@ fn jq_of_ignored_fields_is_refused_visibly() {
     stage.wait_for_applied("w", "False");
     assert_eq!(stage.manifest_applied(0)["reason"], "AppliedManifestSSAIgnoreFieldError");
     assert!(data(&stage).is_null());
+    agent.terminate();
+}
+
+/// A stale resourceVersion has the same code, 409.
+#[test]
+fn only_a_field_of_another_manager_is_an_apply_conflict() {
+    let stage = Stage::new();
+    let mut agent = stage.start(&[]);
+    let stale = json!({
+        "kind": "Status", "code": 409, "reason": "Conflict",
+        "message": "Operation cannot be fulfilled on configmaps \"a\": the object has been modified",
+    });
+    let rule = Rule::new(answer(409, stale)).verb("patch").resource("configmaps");
+    let rule = stage.managed.faults().add(rule);
+    put(&stage, json!({"k": "1"}), json!({}));
+    stage.wait_for_applied("w", "False");
+    assert_eq!(stage.manifest_applied(0)["reason"], "AppliedManifestFailed");
+    stage.managed.faults().remove(rule);
+    stage.wait_for_applied("w", "True");
+    set(&stage, "k", Some("theirs"));
+    eventually("a conflict", || stage.manifest_applied(0)["reason"] == "ApplyConflict");
+    let message = stage.manifest_applied(0)["message"].clone();
+    let words = "Failed to apply manifest: Apply failed with 1 conflict: ";
+    assert!(message.as_str().is_some_and(|message| message.starts_with(words)), "{message}");
     agent.terminate();
 }
