@@ -247,6 +247,7 @@ fn new_object(manifest: &Value, options: &ApplyOptions<'_>) -> Value {
 
 /// Sets the owner in the first write: an object without an owner might be left behind. A server-side apply also names
 /// other works that own `live`: they may share the field manager, and an apply removes owners that it omits.
+/// An apply to an absent object has no precondition: between read and apply, only another agent could add an owner.
 fn with_owners(mut object: Value, live: Option<&Value>, options: &ApplyOptions<'_>) -> Value {
     let live = live.unwrap_or(&Value::Null);
     let mut references = with_owner(live, options.owner, options.owned);
