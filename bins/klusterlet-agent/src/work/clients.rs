@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    fmt::Display,
     sync::Arc,
     time::{Duration, Instant, SystemTime},
 };
@@ -67,7 +68,7 @@ impl Clients {
         target: &Target<'_>,
         send: impl FnOnce(&Client) -> Result<Value>,
     ) -> Result<Value> {
-        let object = self.unless_hanging(side, "writes", &kind(target), send)?;
+        let object = self.unless_hanging(side, "writes", target.resource, send)?;
         if side != Side::Hub {
             self.duty.watches.wrote(target.resource, &object);
         }
@@ -80,7 +81,7 @@ impl Clients {
         &mut self,
         side: Side<'_>,
         verb: &str,
-        what: &str,
+        what: impl Display,
         send: impl FnOnce(&Client) -> Result<T>,
     ) -> Result<T> {
         let client = self.client(side);
@@ -151,7 +152,8 @@ impl WorkIo for Clients {
     }
 
     fn get(&mut self, side: Side<'_>, target: &Target<'_>) -> Result<Value> {
-        let result = self.unless_hanging(side, "reads", &kind(target), |client| client.get(target));
+        let result =
+            self.unless_hanging(side, "reads", target.resource, |client| client.get(target));
         if side != Side::Hub && matches!(result, Err(Error::NotServed(_))) {
             // Its CRD may be gone.
             self.discovered.remove(&target.resource.api_version());
@@ -184,7 +186,7 @@ impl WorkIo for Clients {
     }
 
     fn delete(&mut self, target: &Target<'_>, preconditions: &Preconditions) -> Result<()> {
-        self.unless_hanging(Side::Managed, "writes", &kind(target), |client| {
+        self.unless_hanging(Side::Managed, "writes", target.resource, |client| {
             client.delete(target, Propagation::Background, preconditions)
         })
     }
@@ -224,10 +226,6 @@ impl WorkIo for Clients {
     fn now(&self) -> String {
         seconds_time(SystemTime::now())
     }
-}
-
-fn kind(target: &Target<'_>) -> String {
-    group_resource(&target.resource.group, &target.resource.plural)
 }
 
 /// Returns the served versions of a group, each as `apiVersion`.

@@ -81,7 +81,7 @@ impl HubIdentity {
         );
         // Without a resourceVersion, the list has the latest state. No work matches the selector: works may be large.
         let list = clients
-            .unless_hanging(Side::Hub, "reads", "manifestworks", |hub| hub.document(&path))?;
+            .unless_hanging(Side::Hub, "reads", &MANIFEST_WORKS, |hub| hub.document(&path))?;
         let version = list["metadata"]["resourceVersion"].as_str().unwrap_or_default();
         if version.parse::<u64>().is_ok_and(|version| version < self.newest) {
             self.doubts("the hub's versions went back");
