@@ -50,6 +50,17 @@ fn kind_that_cannot_be_watched_is_polled_until_it_can_or_no_work_applies_it() {
         assert_eq!(watches.refused_since("w"), since, "it is known");
         assert!(watches.take_changed().is_empty(), "no pass begins at once");
     }
+    let text = String::new;
+    for (error, is_unserved) in [
+        (Error::NotServed(text()), true),
+        (Error::Unreachable(text()), false),
+        (Error::Forbidden(text()), true),
+        (Error::BadPeer(text()), false),
+        (Error::Invalid(text()), true),
+    ] {
+        watches.set_error(&CONFIGMAPS, Some(&error));
+        assert_eq!(lock(&watches.0).kinds[&object.kind()].is_unserved, is_unserved, "{error:?}");
+    }
     assert!(!ended.raised());
     watches.retain(|_| false);
     assert!(ended.raised() && lock(&watches.0).kinds.is_empty());
