@@ -32,6 +32,8 @@ const REDISCOVERY_INTERVAL: Duration = Duration::from_secs(1);
 const HANG_TIMEOUT: Duration = Duration::from_secs(2);
 /// The interval of retries of requests that hang.
 const HANG_INTERVAL: Duration = Duration::from_secs(30);
+/// A hang so soon after the last one of its sort is the same: it is no longer logged as a warning.
+const SAME_HANG: Duration = Duration::from_secs(600);
 
 /// Both clients, with the results of discovery.
 pub(crate) struct Clients {
@@ -41,7 +43,7 @@ pub(crate) struct Clients {
     duty: Arc<WorkDuty>,
     /// Results of discovery by `apiVersion`, with the time of the read.
     discovered: BTreeMap<String, (Instant, Result<Vec<ApiResource>>)>,
-    /// Sorts of requests that hang, with the end of the last request.
+    /// Sorts of requests that hang or recently hung, with the end of the last one.
     hanging: BTreeMap<String, Instant>,
 }
 
@@ -86,20 +88,25 @@ impl Clients {
     ) -> Result<T> {
         let client = self.client(side);
         let sort = format!("{verb} of {what} on {}", client.name());
-        self.hanging.retain(|_, ended| ended.elapsed() < HANG_INTERVAL);
-        if self.hanging.contains_key(&sort) {
-            let interval = HANG_INTERVAL.as_secs();
-            return Err(Error::Unreachable(format!("{sort} hang: tried every {interval} s")));
+        let hang = format!("{sort} hang: tried every {} s", HANG_INTERVAL.as_secs());
+        self.hanging.retain(|_, ended| ended.elapsed() < SAME_HANG);
+        if self.hanging.get(&sort).is_some_and(|ended| ended.elapsed() < HANG_INTERVAL) {
+            return Err(Error::Unreachable(hang));
         }
         let started = Instant::now();
-        let sent = send(&client);
-        // A server finally answers 500 if its webhook does not answer.
-        if matches!(sent, Err(Error::Unreachable(_) | Error::Unavailable { .. }))
-            && started.elapsed() >= HANG_TIMEOUT
-        {
-            self.hanging.insert(sort, Instant::now());
+        match send(&client) {
+            // A server finally answers 500 if its webhook does not answer.
+            Err(error @ (Error::Unreachable(_) | Error::Unavailable { .. }))
+                if started.elapsed() >= HANG_TIMEOUT =>
+            {
+                let known = self.hanging.insert(sort, Instant::now());
+                let level = if known.is_some() { Level::Debug } else { Level::Warn };
+                log::log!(level, error:% = error; "{hang}");
+                // The same error as until the next try, so that conditions do not alternate.
+                Err(Error::Unreachable(hang))
+            }
+            sent => sent,
         }
-        sent
     }
 
     /// Returns the first kind of a version that fits; reads the version again if none does.

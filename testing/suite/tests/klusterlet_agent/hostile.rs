@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use suite::{
     eventually,
     faults::code,
-    within,
+    stays, within,
     work::{Stage, config_map, object, thing},
 };
 
@@ -122,6 +122,12 @@ fn other_work_is_applied_beside(hang: &str, resource: &str, manifest: impl Fn(&s
         stage.wait_for_applied("w", "True");
         assert!(begun.elapsed() < Duration::from_secs(25), "{:?}", begun.elapsed());
     }
+    // Its status is not written again while the requests hang.
+    let reports = || {
+        let writes = stage.hub.writes().into_iter();
+        writes.filter(|write| write.path.ends_with("/hangs0/status")).count()
+    };
+    stays("one report", || reports() == 1);
     assert_eq!(agent.ask("/healthz").0, 200);
     agent.ends_at_once();
 }
