@@ -34,7 +34,7 @@ impl std::fmt::Debug for Ca {
 }
 
 impl Ca {
-    /// A new CA, valid for ten years.
+    /// Creates a CA that is valid for ten years.
     pub fn new(common_name: &str) -> Self {
         let (key, _) = generate();
         let subject = der::name(&[(COMMON_NAME, common_name)]);
@@ -58,8 +58,8 @@ impl Ca {
         Self { certificate_pem, certificate: CertificateDer::from(certificate), ..blank }
     }
 
-    /// Issues a client certificate (CN = user, O = groups) that has been valid for a minute;
-    /// returns the PEM certificate and PKCS#8 key.
+    /// Issues a client certificate (CN = user, O = groups), valid since a minute ago; returns the PEM certificate and
+    /// PKCS#8 key.
     pub fn client_certificate(
         &self,
         user: &str,

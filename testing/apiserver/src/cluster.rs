@@ -29,13 +29,13 @@ pub(crate) struct Cluster {
     pub(crate) log: Log,
     pub(crate) signer: Mutex<SignerOptions>,
     pub(crate) bookmarks: Duration,
-    /// Whether the stored Roles decide what others than administrators may do.
+    /// Whether RBAC applies to users who are not administrators.
     pub(crate) rbac: AtomicBool,
 }
 
 impl Cluster {
-    /// The key of an object; cluster-scoped resources have no namespace, although the path of a
-    /// Namespace seems to contain one.
+    /// Returns the key of an object. Cluster-scoped resources have no namespace, although the path of a Namespace seems
+    /// to have one.
     pub(crate) fn key(&self, resource: &Resource, namespace: &str, name: &str) -> Key {
         let namespace = if resource.namespaced { namespace } else { "" };
         Key { resource: resource.storage(), namespace: namespace.into(), name: name.into() }
@@ -61,8 +61,8 @@ impl Cluster {
         Ok(object)
     }
 
-    /// Serves a resource as it is now defined, or no more. A kind that changes loses its watches, as on the
-    /// real server, which makes a new storage for it; one that begins to terminate keeps them.
+    /// Serves a resource by its new definition, or no longer. A changed kind loses its watches, because the real server
+    /// creates a new storage for it. A kind that starts to terminate keeps them.
     fn serve(&self, resource: Resource, exists: bool) {
         let old = match exists {
             true => self.registry.add(resource.clone()),

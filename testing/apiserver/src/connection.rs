@@ -1,4 +1,4 @@
-//! One connection: the handshake, then one request at a time, answered with or without a fault.
+//! One connection: the handshake, then one request at a time, each with or without a fault.
 
 use std::{
     io::{self, Read, Write},
@@ -26,9 +26,9 @@ use crate::{
 /// Interval at which a quiet watch checks that its client is still connected.
 const CLIENT_CHECK_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Serves a connection to its end.
+/// Serves a connection until it ends.
 pub(crate) fn serve(cluster: Arc<Cluster>, tls: Arc<ServerConfig>, tcp: TcpStream, id: u64) {
-    // An error is a normal end of a connection here: the client left, or a fault cut it.
+    // An error is a normal end here: the client disconnected, or a fault cut the connection.
     let _ = open(cluster, tls, tcp, id).map(|connection| connection.map(Connection::run));
 }
 
@@ -131,7 +131,7 @@ impl Connection {
             }
             _ => {}
         }
-        // If the server started to hang meanwhile, the answer must wait.
+        // If the server hangs by now, the answer must wait.
         let Some(state) = self.cluster.faults.gate().pass() else { return Ok(false) };
         let keep = match reply {
             Reply::Answer(answer) => self.answer(entry, answer, action)?,
@@ -191,7 +191,7 @@ impl Connection {
             Some(Action::HugeBody { bytes }) => return self.huge_body(entry, &answer, bytes),
             _ => (serialize(&answer, date), true),
         };
-        // Logged before sending: a client that has the answer finds its code in the log.
+        // Logged before it is sent, so that the log has the code once the client has the answer.
         self.cluster.log.amend(entry, |request| {
             request.code = answer.code;
             request.sent = bytes.len() as u64;
@@ -250,7 +250,7 @@ impl Connection {
         done
     }
 
-    /// Writes events until the watch ends, the client leaves, or the limit cuts a line in half.
+    /// Writes events until the watch ends, the client disconnects, or `limit` cuts a line in half.
     fn events(
         &mut self,
         mut watch: Watch,
@@ -296,8 +296,8 @@ impl Connection {
         }
     }
 
-    /// While it waits for an answer, a client sends nothing but the end of the stream or a TLS
-    /// close_notify. Either makes the socket readable.
+    /// Returns whether the client is gone: while it waits, it sends only the end of the stream or a TLS close_notify.
+    /// Either makes the socket readable.
     fn client_is_gone(&self) -> bool {
         let _ = self.raw.set_nonblocking(true);
         let peeked = self.raw.peek(&mut [0]);

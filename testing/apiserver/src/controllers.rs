@@ -1,5 +1,5 @@
-//! The controllers of a real cluster: they sign CSRs, empty namespaces and CustomResourceDefinitions that
-//! terminate, and collect garbage.
+//! The controllers of a real cluster: they sign CSRs, empty terminating namespaces and CustomResourceDefinitions, and
+//! collect garbage.
 
 use std::{
     sync::{
@@ -22,7 +22,7 @@ use crate::{
 
 const REQUESTS: &str = "certificatesigningrequests.certificates.k8s.io";
 
-/// Runs until the server stops; `events` are all changes of all objects.
+/// Runs until the server stops; `events` has every change of every object.
 pub(crate) fn run(cluster: &Cluster, events: &Receiver<Arc<Event>>) {
     loop {
         match events.recv_timeout(Duration::from_millis(100)) {
@@ -52,15 +52,15 @@ fn react(cluster: &Cluster, event: &Event) {
     }
 }
 
-/// Removes an object as a controller would; it may already be gone.
+/// Deletes an object like a controller; it may already be gone.
 fn remove(cluster: &Cluster, key: &Key) {
     if let Some(resource) = cluster.registry.stored_as(&key.resource) {
         let _ = delete::delete(cluster, &resource, key, &DeleteOptions::default());
     }
 }
 
-/// Changes an object unless it is gone; `change` returns whether it changed anything. Returns
-/// whether the object was changed.
+/// Changes an object if it exists; `change` returns whether it changed anything. Returns whether the object was
+/// changed.
 pub(crate) fn alter(cluster: &Cluster, key: &Key, change: impl FnOnce(&mut Value) -> bool) -> bool {
     let altered = cluster.transact(key, |current| {
         let mut next = current.ok_or(())?.clone();
@@ -85,13 +85,13 @@ fn sign(cluster: &Cluster, key: &Key) {
 fn remove_custom_objects(cluster: &Cluster, definition: &Value) {
     let (plural, group) = (text(definition, "/spec/names/plural"), text(definition, "/spec/group"));
     for (key, _) in cluster.store.snapshot(&format!("{plural}.{group}"), "").objects {
-        // The resource is no longer registered, so the rules of deletion do not apply.
+        // The resource is no longer registered, so the deletion rules do not apply.
         let _ =
             cluster.transact::<()>(&key, |current| Ok(Outcome::Remove(current.ok_or(())?.clone())));
     }
 }
 
-/// Takes one step in the removal of a CustomResourceDefinition: it goes after its objects.
+/// Takes one step in the removal of a CustomResourceDefinition, which is deleted after its objects.
 fn finish_definition(cluster: &Cluster, name: &str) {
     let key = Key { resource: DEFINITIONS.into(), namespace: String::new(), name: name.to_owned() };
     let Some(definition) = cluster.store.get(&key) else { return };
@@ -147,8 +147,7 @@ fn process_dependents(cluster: &Cluster, deleted: &Value) {
     }
 }
 
-/// Handles a dependent of an owner that goes: removes the reference if another owner is left,
-/// otherwise the dependent.
+/// Handles a dependent of a deleted owner: removes the reference if another owner exists, otherwise the dependent.
 fn release_or_remove(cluster: &Cluster, key: &Key, object: &Value, uid: &str) {
     let mut others = owners(object).filter(|owner| owner["uid"] != uid);
     if others.any(|owner| exists(cluster, owner, &key.namespace)) {
@@ -172,8 +171,7 @@ fn remove_owner(cluster: &Cluster, key: &Key, uid: &str) {
     });
 }
 
-/// Removes an object none of whose owners exist: like the real garbage collector, even if they
-/// never did.
+/// Removes an object if none of its owners exists, like the real garbage collector even if none ever did.
 fn check_owners(cluster: &Cluster, event: &Event) {
     let references = |object: &Value| object["metadata"]["ownerReferences"].clone();
     if event.before.as_ref().is_some_and(|b| references(b) == references(&event.object)) {

@@ -1,4 +1,4 @@
-//! Deletion: preconditions, finalizers, namespaces. Dependents go in the background, whatever the policy.
+//! Deletion: preconditions, finalizers, namespaces. Dependents are deleted in the background, whatever the policy.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ use crate::{
     time::now,
 };
 
-/// The finalizer of a CustomResourceDefinition whose objects have to go first.
+/// The finalizer that keeps a CustomResourceDefinition until its objects are deleted.
 pub(crate) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 /// The options of a DELETE.
@@ -121,8 +121,8 @@ fn deletion_outcome(resource: &Resource, current: &Value) -> Outcome {
     Outcome::Put(next)
 }
 
-/// Answers a DELETE over HTTP: with the object if it still exists or if the storage of its kind
-/// always returns it, otherwise with a success Status.
+/// Answers a DELETE over HTTP with the object, if it still exists or its kind's storage always returns it; otherwise
+/// with a success Status.
 pub(crate) fn answer(
     cluster: &Cluster,
     resource: &Resource,

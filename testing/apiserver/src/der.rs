@@ -1,6 +1,5 @@
-//! A minimal DER encoder for certificates. x509-cert does the parsing; the encoding is done here
-//! because a certificate that keeps its request's subject byte for byte (several O's included) is
-//! easiest to build from raw parts.
+//! A minimal DER encoder for certificates; x509-cert parses. Raw parts are the simplest way to keep a request's subject
+//! byte for byte, including several O's.
 
 use std::{
     net::IpAddr,
@@ -71,7 +70,7 @@ fn ecdsa() -> Vec<u8> {
     sequence(&[&oid(ECDSA_SHA256)])
 }
 
-/// UTCTime, which RFC 5280 requires up to 2049; nothing here lives longer.
+/// UTCTime, which RFC 5280 requires through 2049; no certificate here lives longer.
 fn time(at: SystemTime) -> Vec<u8> {
     let seconds = at.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let whole = UNIX_EPOCH + Duration::from_secs(seconds);
@@ -133,7 +132,7 @@ pub(crate) struct Certificate<'a> {
 }
 
 impl Certificate<'_> {
-    /// The part that gets signed.
+    /// Returns the part to sign.
     pub(crate) fn to_be_signed(&self) -> Vec<u8> {
         let mut serial = self.serial;
         // Positive and without leading zeros.

@@ -7,8 +7,7 @@ use crate::{
     resources::{Registry, Resource},
 };
 
-/// Returns true for paths that the default cluster roles open to everyone, even without
-/// credentials.
+/// Returns whether the default cluster roles open the path to everyone, even without credentials.
 pub(crate) fn is_public(path: &str) -> bool {
     matches!(path, "/healthz" | "/livez" | "/readyz" | "/version" | "/version/")
 }
@@ -31,7 +30,7 @@ pub(crate) fn answer(registry: &Registry, path: &str) -> Answer {
     )
 }
 
-/// Returns true if any resource of this group and version is served.
+/// Returns whether any resource of this group and version is served.
 pub(crate) fn serves(registry: &Registry, group: &str, version: &str) -> bool {
     resources(registry, group, version).is_some()
 }
@@ -72,7 +71,7 @@ fn groups(registry: &Registry) -> Value {
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
-/// One APIGroup; unlike an entry of the list, it carries its kind.
+/// Returns one APIGroup; unlike an entry of the list, it has its kind.
 fn single_group(registry: &Registry, name: &str) -> Option<Value> {
     let groups = groups(registry);
     let mut group = groups["groups"].as_array()?.iter().find(|one| one["name"] == name)?.clone();
@@ -97,7 +96,7 @@ fn resources(registry: &Registry, group: &str, version: &str) -> Option<Value> {
     })
 }
 
-/// A resource and its subresources.
+/// Returns the entries of a resource and its subresources.
 fn entries(resource: &Resource) -> Vec<Value> {
     let entry = |suffix: &str, verbs: &[&str]| {
         json!({
@@ -108,8 +107,8 @@ fn entries(resource: &Resource) -> Vec<Value> {
     };
     let verbs: &[&str] = match resource.terminating {
         false => &["create", "delete", "get", "list", "patch", "update", "watch"],
-        // As apiextensions-apiserver (`customresource_discovery_controller.go`) lists them; all but
-        // create go on working.
+        // As in apiextensions-apiserver (`customresource_discovery_controller.go`): every verb but create keeps
+        // working.
         true => &["delete", "get", "list", "watch"],
     };
     let mut all = vec![entry("", verbs)];

@@ -1,10 +1,10 @@
-//! The effects of faults: answers in place of the server's, and changes to the server's own.
+//! The effects of faults: answers that replace or change the server's own.
 
 use serde_json::{Value, json};
 
 use crate::{http::Answer, rules::Action, status::Status, target::Target, user::User};
 
-/// The answer of a fault that replaces the server's.
+/// Returns the answer of a fault that replaces the server's.
 pub(crate) fn replacement(action: &Action, target: &Target, user: &User) -> Option<Answer> {
     Some(match action {
         Action::Answer { code, body, retry_after } => {
@@ -42,7 +42,7 @@ fn injected(code: u16, body: Option<&str>) -> Answer {
     answer
 }
 
-/// A 403 in the RBAC authorizer's words.
+/// Returns a 403 in the RBAC authorizer's words.
 pub(crate) fn forbidden(target: &Target, user: &User) -> Status {
     let (name, verb) = (&user.name, target.verb);
     let resource = match target.subresource.as_str() {

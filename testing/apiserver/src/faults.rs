@@ -1,4 +1,4 @@
-//! Faults on request: the installed rules, and the state of the whole server.
+//! Injected faults: the installed rules, and the state of the whole server.
 
 use std::{
     sync::{
@@ -25,7 +25,7 @@ struct Installed {
 }
 
 impl Installed {
-    /// Decides whether the rule applies this time, and counts it if so.
+    /// Decides whether the rule applies this time; counts a hit.
     fn strikes(&mut self) -> bool {
         if self.rule.times.is_some_and(|times| self.hits >= times) {
             return false;
@@ -42,7 +42,7 @@ struct Rules {
     last: u64,
 }
 
-/// Calls the listener when the state of the server changes.
+/// The callback for changes of the server's state.
 type Hook = Box<dyn Fn(State) + Send + Sync>;
 
 /// The faults of one server. Cheap to clone; clones share everything.
@@ -79,7 +79,7 @@ impl Faults {
         lock(&self.0.rules).installed.retain(|installed| installed.id != id);
     }
 
-    /// Number of requests a rule has applied to.
+    /// Returns the number of requests that a rule has applied to.
     pub fn hits(&self, id: u64) -> u32 {
         let rules = lock(&self.0.rules);
         rules.installed.iter().find(|installed| installed.id == id).map_or(0, |one| one.hits)
@@ -122,7 +122,7 @@ impl Faults {
         *lock(&self.0.hook) = hook;
     }
 
-    /// The delay and the action for a request.
+    /// Returns the delay and the action for a request.
     pub(crate) fn strike(
         &self,
         path: &str,
@@ -144,7 +144,7 @@ impl Faults {
         (delay, None)
     }
 
-    /// Returns true if a rule would forbid the request; counts nothing.
+    /// Returns whether a rule would forbid the request; counts no hit.
     pub(crate) fn forbids(&self, verb: &str, target: &Target, user: &str) -> bool {
         let attributes = Attributes { verb, resource: &target.resource, target, user };
         let rules = lock(&self.0.rules);

@@ -1,4 +1,4 @@
-//! The state of the whole server, and the gate where connections wait while it hangs.
+//! The state of the whole server, and the gate where connections wait during a hang.
 
 use std::{
     sync::{Condvar, Mutex},
@@ -7,17 +7,17 @@ use std::{
 
 use crate::lock::lock;
 
-/// The behaviour of the server as a whole.
+/// The behavior of the whole server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum State {
     /// The server works normally.
     #[default]
     Up,
-    /// Nothing listens, and existing connections are cut.
+    /// The port refuses, and existing connections are cut.
     Refuse,
     /// Connections are accepted, but neither TLS nor HTTP sends another byte.
     Hang,
-    /// Each connection is closed after one answer, unannounced.
+    /// Each connection is closed after one answer, without notice.
     CloseAfterAnswer,
     /// The handshake is answered with bytes that are not TLS.
     GarbageHandshake,
@@ -48,7 +48,7 @@ impl Gate {
         lock(&self.now).1
     }
 
-    /// Waits until the server does not hang. Returns None if the connection must end.
+    /// Waits until the server no longer hangs. Returns None if the connection must end.
     pub(crate) fn pass(&self) -> Option<State> {
         let silent = |now: &mut (State, bool)| !now.1 && now.0 == State::Hang;
         let now = self.changed.wait_while(lock(&self.now), silent);

@@ -1,5 +1,5 @@
-//! HTTP/1.1 on a blocking stream. Hand-written because faults need control over every byte:
-//! truncated answers, garbage, false lengths.
+//! HTTP/1.1 on a blocking stream. Hand-written, because faults need control of every byte: truncated answers, garbage,
+//! false lengths.
 
 use std::{
     io::{self, Read},
@@ -35,7 +35,7 @@ impl Incoming {
         self.headers.iter().filter(wanted).map(|(_, value)| value.as_str())
     }
 
-    /// Returns true if the Content-Type is JSON or missing.
+    /// Returns whether the Content-Type is JSON or missing.
     pub(crate) fn is_json(&self) -> bool {
         self.header("content-type").is_none_or(|media| media.contains("json"))
     }
@@ -45,14 +45,14 @@ impl Incoming {
     }
 }
 
-/// Reads requests from a stream; buffers bytes that belong to the next one.
+/// Reads requests from a stream; buffers the bytes of the next one.
 #[derive(Default)]
 pub(crate) struct Reader {
     buffer: Vec<u8>,
 }
 
 impl Reader {
-    /// The next request; None if the client closed the connection before sending one.
+    /// Returns the next request; None if the client closed the connection before it.
     pub(crate) fn next(&mut self, stream: &mut impl Read) -> io::Result<Option<Incoming>> {
         let (mut request, head) = loop {
             if let Some(parsed) = parse_head(&self.buffer)? {
@@ -152,7 +152,7 @@ impl Answer {
         answer
     }
 
-    /// Status line and headers. `length` becomes the Content-Length; None announces chunks.
+    /// Returns status line and headers. `length` becomes the Content-Length; None announces chunks.
     pub(crate) fn head(&self, date: SystemTime, length: Option<usize>) -> Vec<u8> {
         let framing = match length {
             Some(length) => format!("Content-Length: {length}"),

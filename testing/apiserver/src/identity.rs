@@ -28,7 +28,7 @@ struct Token {
     expires: SystemTime,
 }
 
-/// All credentials that the server accepts.
+/// The credentials that the server accepts.
 pub(crate) struct Identities {
     verifier: Arc<dyn ClientCertVerifier>,
     tokens: Mutex<HashMap<String, Token>>,
@@ -45,8 +45,8 @@ impl Identities {
         Self { verifier, tokens: Mutex::default() }
     }
 
-    /// Issues a token in the form of a JWT, since clients read its times and whose it is; `account` is the
-    /// ServiceAccount, if it is one's.
+    /// Issues a token as a JWT, because clients read its times and its subject. `account` is the ServiceAccount, if
+    /// any.
     pub(crate) fn issue(&self, user: User, valid_for: Duration, account: Option<&Value>) -> String {
         let (now, expires) = (SystemTime::now(), SystemTime::now() + valid_for);
         let seconds = |at: SystemTime| {
@@ -71,8 +71,7 @@ impl Identities {
         lock(&self.tokens).remove(token);
     }
 
-    /// Returns None if there are no credentials. Invalid credentials fail even where none are
-    /// needed, as on the real server.
+    /// Returns None without credentials. Invalid credentials fail even where none are needed, as on a real server.
     pub(crate) fn authenticate(
         &self,
         certificates: &[CertificateDer<'static>],
@@ -98,16 +97,16 @@ impl Identities {
         Some(found.user.clone())
     }
 
-    /// Verifies the certificate at each request, not at the handshake, so that one that expires on
-    /// an open connection gets 401 from then on.
+    /// Verifies the certificate at each request, not at the handshake: a certificate that expires on an open connection
+    /// then gets 401.
     fn by_certificate(
         &self,
         certificates: &[CertificateDer<'static>],
     ) -> Result<Option<User>, Status> {
         let Some((own, others)) = certificates.split_first() else { return Ok(None) };
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        // Rounded up: the verifier counts whole seconds, whereas Go rejects a certificate from the
-        // exact instant of its expiry.
+        // Rounded up: the verifier counts whole seconds, but Go rejects a certificate from the exact instant of its
+        // expiry.
         let now =
             UnixTime::since_unix_epoch(Duration::from_secs(now.as_millis().div_ceil(1000) as u64));
         self.verifier.verify_client_cert(own, others, now).map_err(|_| Status::unauthorized())?;

@@ -1,5 +1,5 @@
-//! Rules of single kinds beyond the generic ones: defaults on creation, decoding errors,
-//! validation. Limited to those that clients in this workspace can meet.
+//! Rules of specific kinds beyond the generic ones: defaults on creation, decoding errors, validation. Limited to what
+//! clients in this workspace can encounter.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
@@ -61,7 +61,7 @@ fn established(spec: &Value) -> Value {
     })
 }
 
-/// Does what decoding into the typed object does: rejects with 400 and converts write-only fields.
+/// Emulates decoding into the typed object: rejects with 400, and converts write-only fields.
 pub(crate) fn decode(resource: &Resource, object: &mut Value) -> Result<(), Status> {
     check_shape(resource, object)?;
     resource.shape(object);
@@ -89,7 +89,7 @@ pub(crate) fn decode(resource: &Resource, object: &mut Value) -> Result<(), Stat
     Ok(())
 }
 
-/// Rejects objects of unexpected shape; later code relies on it.
+/// Rejects objects of an unexpected shape; later code relies on it.
 fn check_shape(resource: &Resource, object: &Value) -> Result<(), Status> {
     let reject = |path: &str| {
         let kind = &resource.kind;
@@ -248,13 +248,13 @@ fn check_secret(object: &Value, before: Option<&Value>, causes: &mut Vec<Cause>)
     }
 }
 
-/// Decoded length of a base64 text.
+/// Returns the decoded length of base64 text.
 fn size(text: &str) -> usize {
     text.trim_end_matches('=').len() * 3 / 4
 }
 
-/// Validates an Event. Events are stored in the core group's form; the rules of events.k8s.io apply
-/// to those written through that group.
+/// Validates an Event. Events are stored in the core group's form; the rules of events.k8s.io apply to Events written
+/// through that group.
 fn check_event(resource: &Resource, object: &Value, causes: &mut Vec<Cause>) {
     let involved = object["involvedObject"]["namespace"].as_str().unwrap_or_default();
     let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();

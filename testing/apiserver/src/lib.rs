@@ -1,6 +1,5 @@
-//! An in-memory Kubernetes API server for tests and demos: the real server's responses over real
-//! TLS, and faults on request. The API is synchronous; the server runs on its own threads until it
-//! is dropped.
+//! An in-memory Kubernetes API server for tests and demos: the real server's responses over real TLS, and injected
+//! faults. The API is synchronous; the server runs in its own threads until it is dropped.
 //!
 //! ```no_run
 //! let server = dev_apiserver::Server::start(dev_apiserver::Options::default())?;

@@ -1,4 +1,4 @@
-//! The port, which listens or refuses, and the connections accepted on it.
+//! The port, which listens or refuses, and its accepted connections.
 
 use std::{
     collections::HashMap,
@@ -13,14 +13,14 @@ use socket2::{Domain, Socket, Type};
 
 use crate::{cluster::Cluster, connection, gate::State, lock::lock};
 
-/// Plenty for TLS and JSON; each client of a fleet costs a thread.
+/// Stack size in bytes: plenty for TLS and JSON, as each client of a fleet costs a thread.
 const STACK: usize = 1024 * 1024;
 
 pub(crate) struct Listener {
     cluster: Arc<Cluster>,
     tls: Arc<ServerConfig>,
     address: SocketAddr,
-    /// Bound but never listening: keeps the port reserved while nothing listens.
+    /// Bound but never listening: reserves the port while the server refuses.
     _reserved: Socket,
     /// The listening socket and its thread.
     open: Mutex<Option<(Socket, JoinHandle<()>)>>,

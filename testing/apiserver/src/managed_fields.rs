@@ -1,13 +1,13 @@
-//! Server-side apply, and the owners of fields: kept for objects that a client with a `fieldManager` has written.
-//! Lists are atomic, but for those of [`KEYS`]; of subresources, no owner is kept.
+//! Server-side apply and field ownership, for objects that a client with a `fieldManager` wrote. Lists are atomic
+//! except those in [`KEYS`]; subresources have no field owners.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
-/// Lists with a key.
+/// Map lists: name and key.
 const KEYS: [(&str, &str); 2] = [("containers", "name"), ("ownerReferences", "uid")];
-/// Metadata that has no owner.
+/// Metadata fields without an owner.
 const SERVER_FIELDS: [&str; 8] = [
     "creationTimestamp",
     "deletionTimestamp",
@@ -19,10 +19,10 @@ const SERVER_FIELDS: [&str; 8] = [
     "uid",
 ];
 
-/// A field by the segments of FieldsV1.
+/// The path of a field, in FieldsV1 segments.
 type Path = Vec<String>;
 
-/// The manager and its operation.
+/// A manager and its operation.
 type Manager = (String, String);
 
 /// A field that another manager owns with another value.
@@ -31,7 +31,7 @@ pub(crate) struct Conflict {
     pub(crate) field: String,
 }
 
-/// The object with what `manager` applies, or the conflicts.
+/// Returns the object after `manager` applied its configuration, or the conflicts.
 pub(crate) fn apply(
     live: &Value,
     applied: &Value,
@@ -65,7 +65,7 @@ pub(crate) fn apply(
     managers.insert(me, new.keys().cloned().collect());
     fields.extend(new);
     let mut object = live.clone();
-    // All else is among the fields that are left.
+    // The remaining `fields` have everything else.
     if let Value::Object(top) = &mut object {
         top.retain(|key, _| ["apiVersion", "kind", "metadata"].contains(&&**key));
         if let Some(Value::Object(metadata)) = top.get_mut("metadata") {
@@ -86,7 +86,7 @@ pub(crate) fn apply(
     Ok(object)
 }
 
-/// Notes that `manager` has made `next` of `current`, by anything but an apply.
+/// Records that `manager` changed `current` to `next` by a write that is not an apply.
 pub(crate) fn update(current: Option<&Value>, next: &mut Value, manager: &str) {
     let before = current.map(leaves).unwrap_or_default();
     let after = leaves(next);
@@ -135,7 +135,7 @@ fn collect_paths(fields: &Value, path: &mut Path, paths: &mut BTreeSet<Path>) {
     }
 }
 
-/// The values of an object that hold no others, or that have one owner as a whole.
+/// Returns an object's leaves: values without children, and atomic values.
 fn leaves(object: &Value) -> BTreeMap<Path, Value> {
     let mut leaves = BTreeMap::new();
     let mut object = object.clone();
@@ -172,7 +172,7 @@ fn collect_leaves(name: &str, value: &Value, path: &mut Path, leaves: &mut BTree
     }
 }
 
-/// The object of leaves.
+/// Builds the object from its leaves.
 fn tree(leaves: BTreeMap<Path, Value>) -> Map<String, Value> {
     let mut root = Map::new();
     for (path, value) in leaves {
@@ -187,7 +187,7 @@ fn insert(place: &mut Map<String, Value>, path: &[String], value: Value) {
         [last] => drop(place.insert(last.clone(), json!([value]))),
         [first, rest @ ..] => {
             let below = place.entry(first.clone()).or_insert_with(|| json!({}));
-            // An empty map is a leaf, until it holds others.
+            // An empty map is a leaf until it has entries.
             if !below.is_object() {
                 *below = json!({});
             }
@@ -202,7 +202,7 @@ fn name(step: &str) -> String {
     step.strip_prefix("f:").unwrap_or(step).to_owned()
 }
 
-/// Leaves stand in an array of one, which tells them from the maps around them.
+/// A leaf is in an array of one element, which distinguishes it from the maps around it.
 fn with_lists(value: Value) -> Value {
     match value {
         Value::Array(leaf) => leaf.into_iter().next().unwrap_or_default(),

@@ -1,16 +1,15 @@
-//! Server-managed parts of an object: names, uids, generations, and the fields that a subresource
-//! may change.
+//! Server-managed parts of an object: names, uids, generations, and the fields that each subresource may change.
 
 use serde_json::Value;
 
 use crate::{ca::random, resources::Resource, time::now};
 
-/// The string at a pointer, or the empty string.
+/// Returns the string at a pointer, or an empty one.
 pub(crate) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Appends five characters from the real server's alphabet: no vowels, no look-alikes.
+/// Appends five characters of the real server's alphabet: no vowels, no look-alikes.
 pub(crate) fn generate_name(object: &mut Value) {
     const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
     let prefix = text(object, "/metadata/generateName");
@@ -41,7 +40,7 @@ pub(crate) fn stamp(resource: &Resource, object: &mut Value) {
     }
 }
 
-/// Takes from the new state only what this subresource may change.
+/// Takes from the new state only what the subresource may change.
 pub(crate) fn restrict_to_subresource(
     resource: &Resource,
     subresource: &str,
@@ -95,8 +94,7 @@ pub(crate) fn keep_metadata(current: &Value, next: &mut Value) {
     }
 }
 
-/// Increments the generation on any change outside metadata, and outside status if that is a
-/// subresource.
+/// Increments the generation on any change outside metadata, and outside status if it is a subresource.
 pub(crate) fn count_generation(resource: &Resource, current: &Value, next: &mut Value) {
     let content = |object: &Value| {
         let mut content = object.clone();

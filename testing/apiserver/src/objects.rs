@@ -1,4 +1,4 @@
-//! Direct access to the objects, to set up a test and check its outcome without HTTP.
+//! Direct access to objects, to set up tests and check results without HTTP.
 
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ use crate::{
 };
 
 impl Server {
-    /// Creates or replaces an object, status included, without validation. `apiVersion` and `kind`
-    /// must name a served resource; `metadata.resourceVersion` is ignored.
+    /// Creates or replaces an object, including its status, without validation. `apiVersion` and `kind` must name a
+    /// served resource; `metadata.resourceVersion` is ignored.
     pub fn put(&self, object: Value) -> Value {
         self.try_put(object).expect("the object is of a served kind and has a name")
     }
@@ -43,7 +43,7 @@ impl Server {
         Ok(kinds::present(&resource, &version, stored))
     }
 
-    /// An object as stored; None also if its kind is not served. `api_version` is, for example,
+    /// Returns an object as stored; None if it does not exist or its kind is not served. `api_version` is, for example,
     /// `coordination.k8s.io/v1`.
     pub fn get(
         &self,
@@ -58,7 +58,7 @@ impl Server {
         Some(kinds::present(&resource, &version, (*object).clone()))
     }
 
-    /// The objects of a resource; an empty namespace means all namespaces.
+    /// Returns the objects of a resource; an empty namespace means all namespaces.
     pub fn list(&self, api_version: &str, plural: &str, namespace: &str) -> Vec<Value> {
         let Some((resource, version)) = self.resource(api_version, plural) else {
             return Vec::new();
@@ -68,9 +68,8 @@ impl Server {
         objects.iter().map(|(_, object)| present(object)).collect()
     }
 
-    /// Changes an object atomically, status included and without validation, as a controller of
-    /// this cluster would; `change` returns whether it changed anything. Returns false if it did
-    /// not, or if the object does not exist.
+    /// Changes an object atomically, including its status, without validation, like a controller of this cluster.
+    /// `change` returns whether it changed anything. Returns false if it did not, or if the object does not exist.
     pub fn alter(
         &self,
         api_version: &str,
@@ -92,14 +91,14 @@ impl Server {
         })
     }
 
-    /// Deletes an object by the rules (finalizers, owners); false if it does not exist.
+    /// Deletes an object according to the rules for finalizers and owners; returns false if it does not exist.
     pub fn delete(&self, api_version: &str, plural: &str, namespace: &str, name: &str) -> bool {
         let Some((resource, _)) = self.resource(api_version, plural) else { return false };
         let key = self.cluster.key(&resource, namespace, name);
         delete::delete(&self.cluster, &resource, &key, &DeleteOptions::default()).is_ok()
     }
 
-    /// Creates a namespace unless it exists.
+    /// Creates a namespace if it does not exist.
     pub fn create_namespace(&self, name: &str) {
         if self.cluster.namespace(name).is_none() {
             let metadata = json!({"name": name});

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// The reason why a patch cannot be applied.
+/// Why a patch cannot be applied.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Failure {
     /// The patch itself cannot be parsed.
@@ -13,8 +13,8 @@ pub(crate) enum Failure {
 
 use Failure::{Malformed, Unfit};
 
-/// Applies a merge patch: null removes, objects merge, everything else replaces. Directives of a
-/// strategic merge patch (`$patch`, `$setElementOrder/…`) are dropped.
+/// Applies a merge patch: null removes, objects merge, all other values replace. Drops the directives of a strategic
+/// merge patch (`$patch`, `$setElementOrder/…`).
 pub(crate) fn merge(target: &mut Value, patch: &Value) {
     let Value::Object(changes) = patch else {
         *target = patch.clone();
@@ -66,7 +66,7 @@ fn apply_operation(document: &mut Value, operation: &Value) -> Result<(), Failur
             add(document, &path, copied)
         }
         Some("test") => {
-            // A missing field equals null, as in the library that the real server uses.
+            // A missing field equals null, as in the real server's library.
             let expected = operation.get("value").cloned().unwrap_or(Value::Null);
             let found = find(document, &path).map(|found| found.clone()).unwrap_or(Value::Null);
             if found == expected { Ok(()) } else { Err(Unfit) }

@@ -1,5 +1,5 @@
-//! Role-based access: what the stored Roles, ClusterRoles and their bindings allow, by the rules of
-//! `plugin/pkg/auth/authorizer/rbac`. Beyond them everybody may read discovery.
+//! Role-based access: what the stored Roles, ClusterRoles and their bindings grant, by the rules of
+//! `plugin/pkg/auth/authorizer/rbac`. Everybody may also read discovery.
 
 use std::sync::{Arc, atomic::Ordering::Relaxed};
 
@@ -9,11 +9,11 @@ use crate::{cluster::Cluster, metadata::text, store::Key, target::Target, user::
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// What is asked for.
+/// The attributes of an access request.
 pub(crate) struct Access<'a> {
     pub(crate) verb: &'a str,
     pub(crate) target: &'a Target,
-    /// Of the object; a list or watch of one object has it in its field selector.
+    /// The object's name; for a list or watch of one object, from its field selector.
     pub(crate) name: &'a str,
 }
 
@@ -23,7 +23,7 @@ impl<'a> Access<'a> {
     }
 }
 
-/// Whether a user may do this; always if Roles do not count on this server.
+/// Returns whether a user has this access; always true if RBAC is not enforced.
 pub(crate) fn allows(cluster: &Cluster, user: &User, access: &Access<'_>) -> bool {
     let is_discovery = access.target.resource.is_empty();
     if is_discovery || user.is_master() || !cluster.rbac.load(Relaxed) {
@@ -34,7 +34,7 @@ pub(crate) fn allows(cluster: &Cluster, user: &User, access: &Access<'_>) -> boo
         || !namespace.is_empty() && bound(cluster, "rolebindings", namespace, user, access)
 }
 
-/// Whether a binding of this kind gives it.
+/// Returns whether a binding of this kind grants the access.
 fn bound(cluster: &Cluster, kind: &str, place: &str, user: &User, access: &Access<'_>) -> bool {
     let bindings = cluster.store.snapshot(&format!("{kind}.{GROUP}"), place).objects;
     bindings.iter().filter(|(key, binding)| names(binding, user, &key.namespace)).any(
@@ -45,7 +45,7 @@ fn bound(cluster: &Cluster, kind: &str, place: &str, user: &User, access: &Acces
     )
 }
 
-/// Whether a binding in this namespace names the user.
+/// Returns whether a binding in this namespace has the user as a subject.
 fn names(binding: &Value, user: &User, namespace: &str) -> bool {
     list(&binding["subjects"]).any(|subject| {
         let name = text(subject, "/name");

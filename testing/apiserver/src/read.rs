@@ -1,4 +1,4 @@
-//! GET of one object, and LIST with pages and selectors.
+//! GET of one object, and LIST with pagination and selectors.
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde_json::{Value, json};
@@ -82,7 +82,7 @@ pub(crate) fn list(
     ))
 }
 
-/// Items of built-in kinds omit kind and apiVersion; those of custom resources keep them.
+/// Items of built-in kinds omit kind and apiVersion; items of custom resources keep them.
 fn item(resource: &Resource, target: &Target, object: &Value, form: Form) -> Value {
     let mut item = form.render(kinds::present(resource, &target.version, object.clone()));
     let is_bare = resource.builtin && form == Form::Whole;
@@ -93,7 +93,7 @@ fn item(resource: &Resource, target: &Target, object: &Value, form: Form) -> Val
     item
 }
 
-/// The selectors of a query. A watch or list of one named object counts as a field selector.
+/// Returns the selectors of a query.
 pub(crate) fn selector(resource: &Resource, query: &Query) -> Result<Selector, Status> {
     Selector::new(query.text("labelSelector"), query.text("fieldSelector"), resource)
 }
@@ -126,8 +126,8 @@ fn check_list(query: &Query) -> Result<(), Status> {
     Err(Status::invalid_kind("meta.k8s.io", "ListOptions", "", &[cause]))
 }
 
-/// The exact version that a list must be of, if any. A limit with a version and no match also means
-/// exact, for backward compatibility (apiserver `pkg/storage/etcd3/store.go`, GetList).
+/// Returns the exact version that a list must have, if any. A limit with a version but no match also means Exact, for
+/// backward compatibility (apiserver `pkg/storage/etcd3/store.go`, GetList).
 fn exactly(query: &Query) -> Result<Option<u64>, Status> {
     let is_exact = match query.text("resourceVersionMatch") {
         None => limit(query)?.is_some(),
@@ -143,7 +143,7 @@ fn check_version(cluster: &Cluster, query: &Query) -> Result<(), Status> {
     if asked > current { Err(Status::version_too_large(asked, current)) } else { Ok(()) }
 }
 
-/// `resourceVersion` as a number; None if it is absent or empty.
+/// Returns `resourceVersion` as a number; None if it is absent or empty.
 pub(crate) fn version(query: &Query) -> Result<Option<u64>, Status> {
     let Some(text) = query.text("resourceVersion") else { return Ok(None) };
     let reject = |_| {

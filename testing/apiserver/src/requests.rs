@@ -10,7 +10,7 @@ use std::{
 
 use crate::lock::lock;
 
-/// Bytes kept of each request body.
+/// The number of bytes kept of each request body.
 const BODY_KEPT: usize = 64 * 1024;
 
 /// One logged request.
@@ -18,13 +18,13 @@ const BODY_KEPT: usize = 64 * 1024;
 pub struct Request {
     /// Sequence number of the request.
     pub id: u64,
-    /// Time at which its head and body had arrived.
+    /// When its head and body had arrived.
     pub at: Instant,
-    /// The same, by the wall clock.
+    /// The same time by the wall clock.
     pub time: SystemTime,
     /// Number of the connection that carried it, counted from 1.
     pub connection: u64,
-    /// The effective user (after impersonation); empty if nobody was authenticated.
+    /// The effective user, after impersonation; empty if unauthenticated.
     pub user: String,
     /// HTTP method.
     pub method: String,
@@ -52,9 +52,9 @@ pub struct Request {
     pub content_type: String,
     /// The first 64 KiB of the body.
     pub body: Vec<u8>,
-    /// Status code sent; 0 if none has been sent (yet).
+    /// Status code sent; 0 if none was sent (yet).
     pub code: u16,
-    /// Bytes of the answer, head included; for a watch, set when it ends.
+    /// Bytes of the answer, including its head; for a watch, set when it ends.
     pub sent: u64,
 }
 
@@ -63,7 +63,7 @@ impl Request {
         self.body = body[..body.len().min(BODY_KEPT)].to_vec();
     }
 
-    /// The body as JSON; null if it is not JSON.
+    /// Returns the body as JSON; null if it is not JSON.
     pub fn json(&self) -> serde_json::Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
@@ -94,10 +94,10 @@ impl Log {
         id
     }
 
-    /// Changes an entry, unless it has been cleared.
+    /// Changes an entry unless it was cleared.
     pub(crate) fn amend(&self, id: u64, change: impl FnOnce(&mut Request)) {
         let mut entries = lock(&self.entries);
-        // Ids are nearly sorted (two connections may swap neighbours), so search from the end.
+        // Ids are nearly sorted (two connections may swap neighbors), so search from the end.
         if let Some(entry) = entries.iter_mut().rev().find(|entry| entry.id == id) {
             change(entry);
         }

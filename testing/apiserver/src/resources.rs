@@ -1,5 +1,4 @@
-//! The registry of resources: the built-in ones, and those that CustomResourceDefinitions add while
-//! the server runs.
+//! The registry of resources: built-in ones, and those that CustomResourceDefinitions add at runtime.
 
 use std::sync::{Arc, RwLock};
 
@@ -18,27 +17,26 @@ pub struct Resource {
     pub plural: String,
     /// Kind, as in the objects.
     pub kind: String,
-    /// True if objects live in namespaces.
+    /// Whether the resource is namespaced.
     pub namespaced: bool,
-    /// True if there is a `/status` subresource.
+    /// Whether it has a `/status` subresource.
     pub status: bool,
-    /// True if `metadata.generation` counts changes of the content; without it there is none.
+    /// Whether `metadata.generation` counts changes of the content; otherwise objects have no generation.
     pub generation: bool,
-    /// True if a PUT creates an object that does not exist.
+    /// Whether a PUT creates an object that does not exist.
     pub create_on_update: bool,
-    /// True if a PUT may omit `metadata.resourceVersion`.
+    /// Whether a PUT may omit `metadata.resourceVersion`.
     pub unconditional_update: bool,
-    /// A structural schema as in a CustomResourceDefinition: what it does not name is dropped, what it
-    /// has a default for is added.
+    /// A structural schema, as in a CustomResourceDefinition: unknown fields are pruned, and defaults are added.
     pub schema: Option<Value>,
-    /// True if its definition is being deleted: no object can be created.
+    /// Whether its definition is being deleted, so that no object can be created.
     pub terminating: bool,
-    /// True if it is built in and does not come from a CustomResourceDefinition.
+    /// Whether it is built in, not from a CustomResourceDefinition.
     pub builtin: bool,
 }
 
 impl Resource {
-    /// A custom resource with a status subresource.
+    /// Returns a custom resource with a status subresource.
     pub fn custom(group: &str, version: &str, plural: &str, kind: &str, namespaced: bool) -> Self {
         Self {
             group: group.into(),
@@ -56,7 +54,7 @@ impl Resource {
         }
     }
 
-    /// The same with a default for a field of the spec; all other fields are kept as they are.
+    /// Adds a default for a field of the spec; all other fields stay unchanged.
     #[must_use]
     pub fn with_default(self, field: &str, value: Value) -> Self {
         let keep = json!({"x-kubernetes-preserve-unknown-fields": true, "properties": {}});
@@ -66,7 +64,7 @@ impl Resource {
         Self { schema: Some(schema), ..self }
     }
 
-    /// The resource that a CustomResourceDefinition declares; None if it lacks something essential.
+    /// Returns the resource that a CustomResourceDefinition declares; None if a required field is missing.
     pub(crate) fn from_definition(definition: &Value) -> Option<Self> {
         let spec = &definition["spec"];
         let served = spec["versions"].as_array()?.iter().filter(|v| v["served"] != false);
@@ -87,20 +85,20 @@ impl Resource {
         })
     }
 
-    /// Brings an object into the form of the schema. A real server does so with what it receives and
-    /// with what it has stored, so that a new schema holds for old objects too.
+    /// Prunes and defaults an object by the schema. A real server does so for received and stored objects, so that a
+    /// new schema also applies to old objects.
     pub(crate) fn shape(&self, object: &mut Value) {
         if let Some(schema) = &self.schema {
             schema::shape(schema, object);
         }
     }
 
-    /// `leases.coordination.k8s.io`, or `secrets` for the core group.
+    /// Returns `leases.coordination.k8s.io`, or `secrets` for the core group.
     pub(crate) fn qualified(&self) -> String {
         qualified(&self.plural, &self.group)
     }
 
-    /// The resource under which objects are stored; Events of both groups share one.
+    /// The resource under which objects are stored; both groups of Events share one.
     pub(crate) fn storage(&self) -> String {
         match (self.group.as_str(), self.plural.as_str()) {
             ("events.k8s.io", "events") => "events".into(),
@@ -129,7 +127,7 @@ impl Registry {
         Self(RwLock::new(BUILTIN.iter().map(|row| Arc::new(builtin(row))).collect()))
     }
 
-    /// Adds a resource in place of the one of the same name, which is returned.
+    /// Adds a resource; replaces and returns the one with the same group and name, if any.
     pub(crate) fn add(&self, resource: Resource) -> Option<Arc<Resource>> {
         let mut all = self.0.write().unwrap_or_else(|e| e.into_inner());
         let same = |r: &Arc<Resource>| r.group == resource.group && r.plural == resource.plural;
@@ -165,7 +163,7 @@ impl Registry {
             .find(|r| r.group == group && r.kind == kind && r.versions.iter().any(|v| v == version))
     }
 
-    /// The resource of a storage name, for example `leases.coordination.k8s.io`.
+    /// Returns the resource with this storage name, for example `leases.coordination.k8s.io`.
     pub(crate) fn stored_as(&self, storage: &str) -> Option<Arc<Resource>> {
         self.all().into_iter().find(|r| r.storage() == storage)
     }
@@ -218,7 +216,7 @@ fn builtin((group, version, plural, kind, flags): &Row) -> Resource {
     }
 }
 
-/// `leases.coordination.k8s.io`, or `secrets` for the core group.
+/// Returns `leases.coordination.k8s.io`, or `secrets` for the core group.
 pub(crate) fn qualified(name: &str, group: &str) -> String {
     match group {
         "" => name.into(),

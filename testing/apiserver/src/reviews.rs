@@ -1,4 +1,4 @@
-//! The resources that are never stored: access reviews, and token requests for service accounts.
+//! The resources that are never stored: SubjectAccessReviews, and token requests for service accounts.
 
 use std::time::{Duration, SystemTime};
 
@@ -15,7 +15,7 @@ use crate::{
     user::User,
 };
 
-/// Answers a request for one of these; None for all others.
+/// Answers a request for one of these resources; None for all others.
 pub(crate) fn answer(
     cluster: &Cluster,
     target: &Target,
@@ -42,7 +42,7 @@ fn body(request: &Incoming) -> Result<Value, Status> {
     if body.is_object() { Ok(body) } else { Err(Status::bad_request("the body is not an object")) }
 }
 
-/// Allows everything except what a fault rule forbids, or what no Role grants where Roles count.
+/// Allows what no fault rule forbids and, if RBAC is enforced, a Role grants.
 fn access(cluster: &Cluster, request: &Incoming) -> Result<Value, Status> {
     let mut review = body(request)?;
     let asked =

@@ -109,8 +109,8 @@ fn serve(
     answer.map(Reply::Answer)
 }
 
-/// Whether a write stores nothing; only `All` can be asked for (apimachinery
-/// `pkg/apis/meta/v1/validation`, ValidateDryRun).
+/// Returns whether a write stores nothing; the only valid value is `All` (apimachinery `pkg/apis/meta/v1/validation`,
+/// ValidateDryRun).
 fn is_dry_run(target: &Target, query: &Query) -> Result<bool, Status> {
     let kind = match target.verb {
         "create" => "CreateOptions",
@@ -129,7 +129,7 @@ fn is_dry_run(target: &Target, query: &Query) -> Result<bool, Status> {
     }
 }
 
-/// Measured: the details are empty if the object exists; a missing object is named as usual.
+/// Measured: the details are empty if the object exists; otherwise they name it as usual.
 fn no_subresource(
     cluster: &Cluster,
     resource: &Resource,
@@ -142,7 +142,7 @@ fn no_subresource(
     }
 }
 
-/// The path of a namespaced object is below a namespace; that of any other object is not.
+/// Returns whether the path's namespace fits the resource's scope; a list may span all namespaces.
 fn fits(resource: &Resource, target: &Target) -> bool {
     let is_namespace = resource.is("namespaces");
     match (resource.namespaced, target.namespace.is_empty()) {

@@ -5,18 +5,18 @@ use crate::target::Target;
 /// The action on a request that a rule matches.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Action {
-    /// Answer with this code and apply nothing.
+    /// Answer with this code; nothing is applied.
     Answer {
         /// Status code.
         code: u16,
-        /// The body, in place of a Status; sent as HTML if it begins with `<`, otherwise as JSON.
+        /// The body instead of a Status; sent as HTML if it begins with `<`, otherwise as JSON.
         body: Option<String>,
         /// `Retry-After` header, verbatim.
         retry_after: Option<String>,
     },
     /// Answer 403 in the real server's words.
     Forbid,
-    /// Wait, then continue (with the next matching rule, or normally).
+    /// Wait, then continue with the next matching rule, if any, or normally.
     Delay {
         /// Length of the delay.
         milliseconds: u64,
@@ -39,12 +39,12 @@ pub enum Action {
         /// Length of the header's value.
         bytes: usize,
     },
-    /// Answer with a body of this many bytes, all whitespace and no JSON.
+    /// Answer with a body of this many bytes of whitespace, which is not JSON.
     HugeBody {
         /// Length of the body.
         bytes: u64,
     },
-    /// Apply the request, send the head of the answer, and then nothing more.
+    /// Apply the request and send only the head of the answer.
     Stall,
     /// Answer 200 with HTML.
     NotJson,
@@ -69,14 +69,14 @@ pub enum Action {
         /// Interval between blank lines.
         milliseconds: u64,
     },
-    /// Cut the watch in the middle of the line that follows `events` complete ones.
+    /// Cut the watch in the middle of the line after `events` complete ones.
     WatchCut {
         /// Number of complete events.
         events: u32,
     },
 }
 
-/// A fault, the requests it applies to, and how often. Fields that are None match everything.
+/// A fault, the requests that it applies to, and how often. None matches everything.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rule {
     /// RBAC verb.
@@ -89,18 +89,18 @@ pub struct Rule {
     pub name: Option<String>,
     /// Effective user.
     pub user: Option<String>,
-    /// Number of requests it applies to; None means until it is cleared.
+    /// The number of requests that it applies to; None means until it is cleared.
     pub times: Option<u32>,
     /// Probability that it applies, 0 to 1.
     pub probability: Option<f64>,
-    /// Seed of the random numbers, so that runs repeat.
+    /// The random seed, for repeatable runs.
     pub seed: u64,
     /// The action.
     pub action: Action,
 }
 
 impl Rule {
-    /// A rule for every request until it is cleared.
+    /// Returns a rule for every request, until it is cleared.
     pub fn new(action: Action) -> Self {
         Self {
             verb: None,
@@ -140,7 +140,7 @@ impl Rule {
         Self { user: Some(user.into()), ..self }
     }
 
-    /// Limits the number of requests it applies to.
+    /// Limits the number of requests that the rule applies to.
     pub fn times(self, times: u32) -> Self {
         Self { times: Some(times), ..self }
     }
@@ -162,7 +162,7 @@ impl Rule {
     }
 }
 
-/// The attributes of a request that a rule matches.
+/// The attributes of a request that rules match.
 pub(crate) struct Attributes<'a> {
     pub(crate) verb: &'a str,
     pub(crate) resource: &'a str,

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 const UNKNOWN: &str = "x-kubernetes-preserve-unknown-fields";
 
-/// Drops the fields of an object that its schema does not name, and adds those it has a default for.
+/// Removes an object's fields that its schema does not specify, and adds the defaults.
 pub(crate) fn shape(schema: &Value, object: &mut Value) {
     let Value::Object(fields) = object else { return };
     let kept: Vec<(String, Value)> = ["apiVersion", "kind", "metadata"]

@@ -11,7 +11,7 @@ pub(crate) struct Selector {
     fields: Vec<(String, bool, String)>,
 }
 
-/// A label's key, the value if one is named, and whether the object has to have it.
+/// A label's key, its value if any, and whether the object must have it.
 #[derive(Debug, Clone, PartialEq)]
 struct Requirement(String, Option<String>, bool);
 
@@ -46,7 +46,7 @@ impl Requirement {
     }
 }
 
-/// `key`, `!key`, `key=value` or `key!=value`; sets of values are not supported.
+/// Parses `key`, `!key`, `key=value` or `key!=value`; sets of values are not supported.
 fn requirement(term: &str) -> Result<Requirement, Status> {
     let (key, value, has) = match term.split_once("!=") {
         Some((key, value)) => (key, Some(value), false),
@@ -65,7 +65,7 @@ fn unparsable(term: &str) -> Status {
     Status::bad_request(format!("unable to parse requirement: {term:?}"))
 }
 
-/// A field selector; rejects fields that the real server does not support, in the same words.
+/// Parses a field selector; rejects unsupported fields in the real server's words.
 fn field(term: &str, resource: &Resource) -> Result<(String, bool, String), Status> {
     let (path, equal, value) = term
         .split_once("!=")

@@ -33,13 +33,13 @@ use crate::{
 /// Options for starting a server.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Address to listen on.
+    /// The address to listen on.
     pub ip: IpAddr,
-    /// A CA to reuse, as if the server had moved; None creates a new one.
+    /// The CA to reuse, as if the server had moved; None creates a new one.
     pub ca: Option<Ca>,
     /// Options for signing approved CSRs.
     pub signer: SignerOptions,
-    /// Interval between bookmarks, for watches that allow them; one minute on the real server.
+    /// Interval between bookmarks, for watches that allow them; one minute on a real server.
     pub bookmarks: Duration,
 }
 
@@ -91,17 +91,17 @@ impl Server {
         Ok(server)
     }
 
-    /// Base URL, for example `https://127.0.0.1:6443`.
+    /// Returns the base URL, for example `https://127.0.0.1:6443`.
     pub fn url(&self) -> String {
         format!("https://{}", self.address())
     }
 
-    /// The address it listens on.
+    /// Returns the address that it listens on.
     pub fn address(&self) -> SocketAddr {
         self.listener.address()
     }
 
-    /// The CA that signs the server's and the clients' certificates.
+    /// Returns the CA that signs the server's and the clients' certificates.
     pub fn ca(&self) -> &Ca {
         &self.cluster.ca
     }
@@ -128,7 +128,7 @@ impl Server {
         self.cluster.identities.revoke(token);
     }
 
-    /// A kubeconfig with inline credentials for `admin` in `system:masters`.
+    /// Returns a kubeconfig with inline credentials for `admin` in `system:masters`.
     pub fn kubeconfig(&self) -> String {
         let ten_years = Duration::from_secs(3650 * 24 * 3600);
         let (certificate, key) = self.client_certificate("admin", &["system:masters"], ten_years);
@@ -145,7 +145,7 @@ impl Server {
         config.to_string()
     }
 
-    /// The faults of this server.
+    /// Returns the faults of this server.
     pub fn faults(&self) -> &Faults {
         &self.cluster.faults
     }
@@ -155,12 +155,12 @@ impl Server {
         *lock(&self.cluster.signer) = options;
     }
 
-    /// All requests since the start or the last `clear_requests`.
+    /// Returns all requests since the start or the last `clear_requests`.
     pub fn requests(&self) -> Vec<Request> {
         self.cluster.log.all()
     }
 
-    /// The requests among them that were meant to change something, in order.
+    /// Returns the write requests among them in order, without dry runs.
     pub fn writes(&self) -> Vec<Request> {
         let mut requests = self.requests();
         let is_dry_run = |request: &Request| request.query.contains("dryRun=All");
@@ -180,17 +180,17 @@ impl Server {
         self.cluster.log.take_until(end)
     }
 
-    /// Numbers of connections and handshakes since the start.
+    /// Returns the numbers of connections and handshakes since the start.
     pub fn counters(&self) -> Counters {
         self.cluster.log.counters()
     }
 
-    /// Cuts all connections, as a restart does, and keeps all state.
+    /// Cuts all connections, like a restart; all state stays.
     pub fn restart(&self) {
         self.listener.cut();
     }
 
-    /// Drops the history, so that every version that clients know is too old for a watch.
+    /// Drops the history, so that every resource version that clients know is too old for a watch.
     pub fn compact(&self) {
         self.cluster.store.compact();
     }
@@ -200,20 +200,19 @@ impl Server {
         self.cluster.store.backup()
     }
 
-    /// Restores a backup, versions included, and cuts all connections. The served resources stay as
-    /// they are.
+    /// Restores a backup, including resource versions, and cuts all connections. The served resources stay unchanged.
     pub fn restore(&self, backup: &Backup) {
         self.cluster.store.restore(backup);
         self.restart();
     }
 
-    /// From now on, users other than administrators (`system:masters`) may do what the stored Roles,
-    /// ClusterRoles and their bindings say.
+    /// Enforces RBAC from now on: users outside `system:masters` have only the permissions of stored Roles,
+    /// ClusterRoles and their bindings.
     pub fn enforce_rbac(&self) {
         self.cluster.rbac.store(true, Relaxed);
     }
 
-    /// True if it does.
+    /// Returns whether RBAC is enforced.
     pub fn enforces_rbac(&self) -> bool {
         self.cluster.rbac.load(Relaxed)
     }

@@ -21,7 +21,7 @@ use crate::{
 
 pub(crate) const SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 const USAGES: [&str; 3] = ["digital signature", "key encipherment", "client auth"];
-/// From this lifetime on, the real signer shortens the certificate by the backdating.
+/// From this lifetime on, the real signer shortens the certificate by `backdate`.
 const LONG: Duration = Duration::from_secs(8 * 3600);
 
 /// Options for signing approved requests.
@@ -29,7 +29,7 @@ const LONG: Duration = Duration::from_secs(8 * 3600);
 pub struct SignerOptions {
     /// Longest validity, counted from the time of signing.
     pub lifetime: Duration,
-    /// Time by which notBefore precedes the signing; always five minutes with the real signer.
+    /// How long notBefore precedes the signing; always five minutes for the real signer.
     pub backdate: Duration,
     /// Approve every request for `kubernetes.io/kube-apiserver-client`.
     pub auto_approve: bool,
@@ -45,7 +45,7 @@ impl Default for SignerOptions {
     }
 }
 
-/// Validates new requests and changed conditions as the real server does.
+/// Validates new requests and changed conditions like the real server.
 pub(crate) fn check(object: &Value, before: Option<&Value>, causes: &mut Vec<Cause>) {
     let spec = &object["spec"];
     if before.is_none() {
@@ -85,7 +85,7 @@ pub(crate) fn has_condition(object: &Value, condition: &str) -> bool {
     conditions.into_iter().any(|c| c["type"] == condition)
 }
 
-/// Returns true if the subject claims `system:masters`, which admission rejects for this signer.
+/// Returns whether the subject claims `system:masters`, which admission rejects for this signer.
 pub(crate) fn claims_system_masters(object: &Value) -> bool {
     let is_master = |request: CertReq| {
         let mut parts = request.info.subject.iter();
@@ -107,7 +107,7 @@ fn parse(spec: &Value) -> Result<CertReq, String> {
 }
 
 impl Ca {
-    /// PEM of a certificate for the key of a CSR, and for another user than that asks for; valid for an hour.
+    /// Returns a PEM certificate for a CSR's key, but for another user than it requests; valid for an hour.
     pub fn certificate_for(&self, csr: &Value, user: &str, groups: &[&str]) -> String {
         let now = SystemTime::now();
         let certificate = self.sign(&Subject {
@@ -122,13 +122,12 @@ impl Ca {
     }
 }
 
-/// DER of the key that a request is for.
+/// Returns the DER of a request's public key.
 fn public_key_of(spec: &Value) -> Result<Vec<u8>, String> {
     parse(spec)?.info.public_key.to_der().map_err(|error| error.to_string())
 }
 
-/// Verifies that the requester holds the key. Clients here use P-256 and RSA; a request signed
-/// otherwise is rejected.
+/// Verifies that the requester holds the key. Clients here use P-256 and RSA; other signatures are rejected.
 fn verify(request: &CertReq) -> Option<()> {
     let signed = request.info.to_der().ok()?;
     let key = request.info.public_key.subject_public_key.raw_bytes();
@@ -145,7 +144,7 @@ fn verify(request: &CertReq) -> Option<()> {
     verified.ok()
 }
 
-/// The object after the signer has processed it; None if there is nothing to do.
+/// Returns the object after the signer processed it; None if there is nothing to do.
 pub(crate) fn advance(object: &Value, ca: &Ca, options: &SignerOptions) -> Option<Value> {
     let is_done = !object["status"]["certificate"].is_null();
     let is_closed = has_condition(object, "Denied") || has_condition(object, "Failed");
@@ -202,7 +201,7 @@ fn issue(spec: &Value, ca: &Ca, options: &SignerOptions) -> Result<String, Strin
     Ok(STANDARD.encode(pem("CERTIFICATE", &certificate)))
 }
 
-/// The requested SAN extension, byte for byte, or nothing.
+/// Returns the requested SAN extension byte for byte, or nothing.
 fn alternative_names(request: &CertReq) -> Vec<u8> {
     let values = request.info.attributes.iter().flat_map(|attribute| attribute.values.iter());
     let lists = values.filter_map(|value| value.decode_as::<ExtensionReq>().ok());

@@ -109,7 +109,7 @@ impl Status {
         Self::new(404, "NotFound", message).about("", "namespaces", name)
     }
 
-    /// The answer to a path without a resource; it names no object.
+    /// The answer to a path without a resource; it does not name an object.
     pub(crate) fn no_such_resource() -> Self {
         Self::new(404, "NotFound", "the server could not find the requested resource")
     }
@@ -130,7 +130,7 @@ impl Status {
         Self::new(409, "AlreadyExists", message).about(&resource.group, &resource.plural, name)
     }
 
-    /// The answer to a POST of a name that is in use by `current`.
+    /// The answer to a POST with a name that `current` already has.
     pub(crate) fn taken(resource: &Resource, name: &str, current: &Value) -> Self {
         let mut status = Self::already_exists(resource, name);
         if !current["metadata"]["deletionTimestamp"].is_null() {
@@ -247,7 +247,7 @@ impl Status {
         Self::new(504, "Timeout", message).with("causes", cause).with("retryAfterSeconds", 1.into())
     }
 
-    /// A failure with any code, and the reason that the real server gives for it.
+    /// Returns a failure with any code, and the real server's reason for it.
     pub(crate) fn generic(code: u16) -> Self {
         let (reason, message) = match code {
             400 => ("BadRequest", "the server rejected our request for an unknown reason"),

@@ -41,7 +41,7 @@ pub(crate) struct Event {
 pub(crate) enum Outcome {
     Put(Value),
     Remove(Value),
-    /// Changes nothing; the value is only the answer.
+    /// Changes nothing; the value only answers the request.
     Answer(Value),
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct Snapshot {
     pub(crate) objects: Vec<(Key, Arc<Value>)>,
 }
 
-/// Events kept: enough for every test; the real server keeps five minutes.
+/// The number of kept events: enough for every test. The real server keeps five minutes of them.
 const HISTORY: usize = 100_000;
 
 /// A backup of all objects, for [`Server::restore`](crate::Server::restore).
@@ -64,8 +64,7 @@ pub struct Backup {
 #[derive(Default)]
 struct Content {
     objects: BTreeMap<Key, Arc<Value>>,
-    /// The key of the object with each uid; `owned` has the keys of the objects that name it as an
-    /// owner.
+    /// Keys of objects by uid. `owned` has the keys of dependents by their owner's uid.
     uids: HashMap<String, Key>,
     owned: HashMap<String, BTreeSet<Key>>,
     version: u64,
@@ -112,12 +111,12 @@ impl Store {
         self.inner().objects.get(key).cloned()
     }
 
-    /// The objects of a resource in a namespace; an empty string means all of them.
+    /// Returns the objects of a resource in a namespace; an empty string means all.
     pub(crate) fn snapshot(&self, resource: &str, namespace: &str) -> Snapshot {
         self.inner().snapshot(resource, namespace)
     }
 
-    /// The same at `version`; None if the history does not reach back that far.
+    /// Returns them at `version`; None if the history does not reach back that far.
     pub(crate) fn snapshot_at(
         &self,
         resource: &str,
@@ -142,12 +141,12 @@ impl Store {
         Some(Snapshot { version, objects: objects.into_iter().collect() })
     }
 
-    /// The object with this uid.
+    /// Returns the key of the object with this uid.
     pub(crate) fn of_uid(&self, uid: &str) -> Option<Key> {
         self.inner().uids.get(uid).cloned()
     }
 
-    /// All objects that name this uid as an owner.
+    /// Returns all objects that have this uid as an owner.
     pub(crate) fn owned_by(&self, uid: &str) -> Vec<(Key, Arc<Value>)> {
         let inner = self.inner();
         let keys = inner.owned.get(uid).into_iter().flatten();
@@ -159,7 +158,7 @@ impl Store {
         Backup { objects: inner.objects.clone(), version: inner.version }
     }
 
-    /// Restores a backup, versions included; pending watch events are lost.
+    /// Restores a backup, including resource versions; pending watch events are lost.
     pub(crate) fn restore(&self, backup: &Backup) {
         let mut inner = self.inner();
         let watchers = std::mem::take(&mut inner.watchers);
@@ -188,8 +187,8 @@ impl Store {
         }
     }
 
-    /// All changes of a resource after `from`, for as long as the receiver lives. None if the
-    /// history does not reach back that far.
+    /// Returns all changes of a resource after `from`, until the receiver is dropped. None if the history does not
+    /// reach back that far.
     pub(crate) fn watch(
         &self,
         resource: &str,
@@ -200,7 +199,7 @@ impl Store {
         (from >= inner.compacted).then(|| inner.subscribe(resource, namespace, from))
     }
 
-    /// The present objects and all later changes, without a gap.
+    /// Returns the current objects and all later changes, without a gap.
     pub(crate) fn snapshot_and_watch(
         &self,
         resource: &str,
@@ -212,13 +211,12 @@ impl Store {
         (snapshot, events)
     }
 
-    /// Ends the watches of a resource after the events that they still have to report.
+    /// Ends the watches of a resource after their pending events.
     pub(crate) fn end_watches(&self, resource: &str) {
         self.inner().watchers.retain(|watcher| watcher.resource != resource);
     }
 
-    /// Drops the history. This counts as a change, so that every version handed out so far is too
-    /// old.
+    /// Drops the history. This counts as a change, so that all versions returned so far are too old.
     pub(crate) fn compact(&self) {
         let mut inner = self.inner();
         inner.version += 1;

@@ -10,9 +10,9 @@ use crate::user::User;
 /// The subject of a certificate or a CSR.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bearer {
-    /// CN: the user.
+    /// The user (CN).
     pub common_name: String,
-    /// O's, in order: the groups.
+    /// The groups (O), in order.
     pub organizations: Vec<String>,
 }
 
@@ -28,7 +28,7 @@ pub struct Issued {
 }
 
 impl Bearer {
-    /// Parses a PEM CSR; None if it is not one.
+    /// Parses a PEM CSR; None if it is invalid.
     pub fn of_request(pem: &[u8]) -> Option<Self> {
         let der = CertificateSigningRequestDer::from_pem_slice(pem).ok()?;
         Self::named(&CertReq::from_der(&der).ok()?.info.subject)
@@ -59,7 +59,7 @@ impl Issued {
     }
 }
 
-/// The user that a certificate identifies.
+/// Returns the user that a certificate identifies.
 pub(crate) fn user_of(certificate: &[u8]) -> Option<User> {
     let certificate = Certificate::from_der(certificate).ok()?;
     let bearer = Bearer::named(certificate.tbs_certificate().subject())?;

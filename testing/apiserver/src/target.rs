@@ -8,13 +8,13 @@ pub(crate) struct Target {
     pub(crate) verb: &'static str,
     pub(crate) group: String,
     pub(crate) version: String,
-    /// Empty if the path is not that of a resource.
+    /// Empty if the path is not a resource's.
     pub(crate) resource: String,
     pub(crate) subresource: String,
     pub(crate) namespace: String,
     pub(crate) name: String,
-    /// The name that a list or watch selects by field: the authorizer treats it as the name
-    /// (apiserver `pkg/endpoints/request/requestinfo.go`).
+    /// The name that a list or watch selects by field; the authorizer treats it as the object's name (apiserver
+    /// `pkg/endpoints/request/requestinfo.go`).
     pub(crate) selected: String,
 }
 
@@ -34,7 +34,7 @@ impl Target {
         target
     }
 
-    /// The name of the object, or the selected one.
+    /// Returns the name of the object, or the selected one.
     pub(crate) fn any_name(&self) -> &str {
         if self.name.is_empty() { &self.selected } else { &self.name }
     }
@@ -100,7 +100,7 @@ impl Query {
         self.0.iter().find(|(k, _)| k == key).map(|(_, v)| v.as_str())
     }
 
-    /// The value, if present and not empty.
+    /// Returns the value if it is present and not empty.
     pub(crate) fn text(&self, key: &str) -> Option<&str> {
         self.get(key).filter(|value| !value.is_empty())
     }
@@ -110,7 +110,7 @@ impl Query {
     }
 }
 
-/// Percent-decodes `text`; leaves a malformed escape as it is.
+/// Percent-decodes `text`; keeps malformed escapes unchanged.
 fn decode(text: &str) -> String {
     if !text.contains('%') {
         return text.into();
@@ -130,7 +130,7 @@ fn decode(text: &str) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// Path and query of a request line's target.
+/// Splits a request target into path and query.
 pub(crate) fn split(raw: &str) -> (String, String) {
     let (path, query) = raw.split_once('?').unwrap_or((raw, ""));
     (path.into(), query.into())

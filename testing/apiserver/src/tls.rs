@@ -13,7 +13,7 @@ use rustls::{
 
 use crate::ca::Ca;
 
-/// Names under which a client may reach the server.
+/// The names by which a client may reach the server.
 const NAMES: [&str; 5] =
     ["127.0.0.1", "::1", "localhost", "kubernetes.default.svc", "kubernetes.default"];
 
@@ -30,8 +30,8 @@ pub(crate) fn config(ca: &Ca) -> io::Result<Arc<ServerConfig>> {
     Ok(Arc::new(config))
 }
 
-/// Accepts any certificate whose key the client holds, or none, as the real server does during the
-/// handshake; each request is authenticated on its own.
+/// Accepts any certificate whose key the client holds, or none, like the real server's handshake. Each request is
+/// authenticated separately.
 #[derive(Debug)]
 struct Lenient(Arc<CryptoProvider>);
 

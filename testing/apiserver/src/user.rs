@@ -5,7 +5,7 @@
 pub struct User {
     /// Name, for example `system:serviceaccount:a:b`.
     pub name: String,
-    /// Groups, `system:authenticated` included.
+    /// Groups, including `system:authenticated`.
     pub groups: Vec<String>,
 }
 

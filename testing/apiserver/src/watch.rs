@@ -1,5 +1,4 @@
-//! One watch: its initial events, the changes it reports and their event types, bookmarks, and its
-//! end.
+//! One watch: initial events, reported changes and their event types, bookmarks, and its end.
 
 use std::{
     collections::VecDeque,
@@ -26,9 +25,9 @@ use crate::{
 
 /// The next item of a watch.
 pub(crate) enum Next {
-    /// One event, line feed included.
+    /// One event, including the line feed.
     Line(Vec<u8>),
-    /// Nothing for now.
+    /// No event yet.
     Quiet,
     End,
 }
@@ -38,7 +37,7 @@ pub(crate) struct Watch {
     api_version: String,
     form: Form,
     selector: Selector,
-    /// None if the watch consists of its first lines only (an error).
+    /// None if the watch has only its first lines (an error).
     events: Option<Receiver<Arc<Event>>>,
     first: VecDeque<Value>,
     /// Changes up to this version are not reported; bookmarks carry it.
@@ -99,20 +98,20 @@ impl Watch {
         };
         self.version = from;
         if from > cluster.store.version() {
-            // Measured: a watch from a future version stays silent, without even bookmarks.
+            // Measured: a watch from a future version stays silent, even without bookmarks.
             self.bookmark = None;
         }
         self.events = cluster.store.watch(&storage, namespace, from);
         if self.events.is_none() {
             let oldest = cluster.store.compacted();
             let status = Status::expired(format!("too old resource version: {from} ({oldest})"));
-            // A 200 with an ERROR event, as from the real server's watch cache.
+            // A 200 with an ERROR event, like the real server's watch cache.
             self.first.push_back(json!({"type": "ERROR", "object": status.json()}));
         }
         Ok(())
     }
 
-    /// The next event; waits for it no longer than `patience`.
+    /// Returns the next item; waits for it up to `patience`.
     pub(crate) fn next(&mut self, patience: Duration) -> Next {
         if let Some(event) = self.first.pop_front() {
             return line(&event);
@@ -129,7 +128,7 @@ impl Watch {
         }
     }
 
-    /// A bookmark if one is due; the real server sends the last one shortly before the end.
+    /// Returns a bookmark if due; the real server sends the last one shortly before the end.
     fn due_bookmark(&mut self) -> Next {
         let now = Instant::now();
         let Some(at) = self.bookmark.filter(|at| now >= *at || now >= self.ends) else {
@@ -139,8 +138,7 @@ impl Watch {
         line(&self.bookmark_event())
     }
 
-    /// A change as this watch reports it: an object that leaves the selection is deleted, one that
-    /// enters it is added.
+    /// Returns a change as this watch reports it: DELETED if an object leaves the selection, ADDED if it enters it.
     fn report(&mut self, event: &Event) -> Option<Value> {
         if event.version <= self.version {
             return None;
@@ -181,7 +179,7 @@ fn line(event: &Value) -> Next {
     Next::Line(line)
 }
 
-/// `timeoutSeconds`, or a random time of 30 to 60 minutes, as on the real server.
+/// Returns `timeoutSeconds`, or a random time of 30 to 60 minutes like the real server.
 fn lifetime(query: &Query) -> Result<Duration, Status> {
     let seconds = match query.text("timeoutSeconds").filter(|text| *text != "0") {
         Some(text) => {

@@ -30,9 +30,9 @@ pub(crate) struct Write<'a> {
     pub(crate) dry_run: bool,
     /// The field manager.
     pub(crate) manager: &'a str,
-    /// The client has named the manager: from now on the object's fields have owners.
+    /// The client named the manager: from now on the object has managedFields.
     pub(crate) is_managed: bool,
-    /// An apply takes fields from other managers.
+    /// Whether an apply takes fields from other managers.
     pub(crate) force: bool,
 }
 
@@ -48,7 +48,7 @@ impl Write<'_> {
             let why = "resourceVersion should not be set on objects to be created";
             return Err(Status::internal(why));
         }
-        // A generated name that is taken is generated again, as on the real server since 1.30.
+        // Regenerates a name that already exists, like the real server since 1.30.
         for _ in 0..8 {
             if given.is_empty() {
                 generate_name(&mut object);
@@ -117,8 +117,8 @@ impl Write<'_> {
         Ok(Answer::json(if created { 201 } else { 200 }, &self.present(done)))
     }
 
-    /// Handles a PUT of an object that does not exist: creates it if the kind allows that, unless a
-    /// uid shows that it existed before.
+    /// Handles a PUT of an object that does not exist: creates it if the kind allows that and no uid shows that it
+    /// existed before.
     fn upsert(&self, object: Value) -> Result<Outcome, Status> {
         let name = &self.target.name;
         if !self.resource.create_on_update || !self.target.subresource.is_empty() {
@@ -256,7 +256,7 @@ impl Write<'_> {
         if stale { Err(Status::modified(self.resource, &self.target.name)) } else { Ok(()) }
     }
 
-    /// Replaces the current state by the new one, as far as this subresource may change it.
+    /// Replaces the current state with the new one, as far as this subresource may change it.
     fn replace(
         &self,
         stored: &Value,
@@ -315,7 +315,7 @@ impl Write<'_> {
         }
     }
 
-    /// Parses the body as an object of this resource, in its stored form.
+    /// Parses the body as an object of this resource, in stored form.
     fn read(&self, request: &Incoming) -> Result<Value, Status> {
         if !request.is_json() {
             return Err(Status::unsupported("application/json"));

@@ -1,8 +1,8 @@
-//! Breadth-first search of a model's states. The first broken invariant is found on a shortest way; a state from which
-//! a quiet world does not come to a good rest is found after all others.
+//! Breadth-first search of a model's states. The trace to the first broken invariant is a shortest one. A state from
+//! which a quiet world never reaches a valid rest is found after all others.
 //!
-//! Only fingerprints of 64 bits are kept: with ten million states the chance that any two are taken for one is about
-//! 1 in 400,000. A way is found again by taking the same steps.
+//! Only 64-bit fingerprints are kept: with ten million states, the chance of a collision is about 1 in 400,000. A trace
+//! is reconstructed by repeating its steps.
 
 use std::{
     collections::HashMap,
@@ -12,38 +12,38 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A world of which every state is to be seen.
+/// A world whose states are all to be explored.
 pub trait Model {
     /// Everything that decides what can happen next.
     type State: Clone + Hash;
-    /// What happened, in words.
+    /// What happened, for the trace.
     type Event: fmt::Debug;
 
-    /// The states in which the world may begin.
+    /// Returns the initial states.
     fn starts(&self) -> Vec<Self::State>;
 
-    /// Everything that can happen next, in the same order whenever it is asked for.
+    /// Returns everything that can happen next, always in the same order.
     fn steps(&self, state: &Self::State) -> Vec<Step<Self::State, Self::Event>>;
 
-    /// Judges a state that has no calm step.
+    /// Checks a state without a calm step.
     ///
     /// # Errors
-    /// The reason why the world must not come to rest so.
+    /// Why the world must not come to rest in this state.
     fn at_rest(&self, state: &Self::State) -> Result<(), String>;
 }
 
-/// One thing that can happen.
+/// One possible step.
 pub struct Step<S, E> {
     /// What happens.
     pub event: E,
-    /// It also happens in a quiet world, where the first calm step of a state is the next.
+    /// Whether it also happens in a quiet world. There, the first calm step of a state is taken.
     pub calm: bool,
-    /// The state that follows, or the invariant that is broken.
+    /// The next state, or the broken invariant.
     pub result: Result<S, String>,
 }
 
 impl<S: Clone, E> Step<S, E> {
-    /// The step by which `change` comes about.
+    /// Returns the step that `change` makes.
     pub fn by(
         state: &S,
         event: E,
@@ -56,40 +56,40 @@ impl<S: Clone, E> Step<S, E> {
     }
 }
 
-/// What becomes of a request that a process in the model sends.
+/// The outcome of a request that a process in the model sends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
     /// It is sent, and its answer arrives.
     Answered,
     /// It does not reach the server.
     NotSent,
-    /// The server has done it, and its answer is lost.
+    /// The server handled it, but its answer is lost.
     AnswerLost,
-    /// The process is killed after it was sent, before the answer.
+    /// The process is killed after sending it, before the answer.
     Killed,
 }
 
 /// The result of a search.
 #[derive(Clone, Debug)]
 pub struct Explored {
-    /// Different states.
+    /// The number of distinct states.
     pub states: usize,
-    /// Steps between them.
+    /// The number of steps between them.
     pub steps: usize,
-    /// Steps of the longest shortest way.
+    /// The longest of all shortest distances from an initial state, in steps.
     pub depth: usize,
-    /// The time that it took.
+    /// The duration of the search.
     pub took: Duration,
     /// The first broken invariant.
     pub violation: Option<Violation>,
 }
 
-/// A broken invariant, and a way that leads to it.
+/// A broken invariant, and a trace that leads to it.
 #[derive(Clone, Debug)]
 pub struct Violation {
     /// The invariant.
     pub what: String,
-    /// The events up to there.
+    /// The events that lead to it.
     pub trace: Vec<String>,
 }
 
@@ -110,7 +110,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Explores all states of `model`, or as far as the first violation.
+/// Explores all states of `model`, or stops at the first violation.
 pub fn explore<M: Model>(model: &M) -> Explored {
     let began = Instant::now();
     let mut search = Search { model, known: HashMap::new(), seen: Vec::new(), steps: 0 };
@@ -125,11 +125,11 @@ pub fn explore<M: Model>(model: &M) -> Explored {
 /// No state.
 const NONE: u32 = u32::MAX;
 
-/// A state, as far as it is kept.
+/// What is kept of a state.
 struct Seen {
     fingerprint: u64,
     parent: u32,
-    /// The state that follows in a quiet world.
+    /// The next state in a quiet world.
     calm: u32,
 }
 
@@ -141,7 +141,7 @@ struct Search<'a, M: Model> {
 }
 
 impl<M: Model> Search<'_, M> {
-    /// Explores layer by layer; returns how many layers there are, and the first violation.
+    /// Explores layer by layer; returns the depth, and the first violation.
     fn layers(&mut self) -> (usize, Option<Violation>) {
         let mut layer = Vec::new();
         for state in self.model.starts() {
@@ -161,7 +161,7 @@ impl<M: Model> Search<'_, M> {
         (depth, None)
     }
 
-    /// Takes all steps from a state.
+    /// Explores all steps from a state.
     fn visit(
         &mut self,
         index: u32,
@@ -186,7 +186,7 @@ impl<M: Model> Search<'_, M> {
         None
     }
 
-    /// The number of a state; a new one is also put into `layer`.
+    /// Returns the number of a state; also adds a new one to `layer`.
     fn meet(&mut self, state: M::State, parent: u32, layer: &mut Vec<(u32, M::State)>) -> u32 {
         let fingerprint = fingerprint(&state);
         let new = u32::try_from(self.seen.len()).unwrap_or(NONE);
@@ -198,9 +198,9 @@ impl<M: Model> Search<'_, M> {
         index
     }
 
-    /// The first state from which a quiet world never comes to rest.
+    /// Returns the first state from which a quiet world never comes to rest.
     fn restless(&self) -> Option<Violation> {
-        // The number of the walk that came by.
+        // The number of the walk that visited each state.
         let mut walks = vec![NONE; self.seen.len()];
         for start in 0..self.seen.len() as u32 {
             let mut at = start;
@@ -218,7 +218,7 @@ impl<M: Model> Search<'_, M> {
         None
     }
 
-    /// The events of a circle of calm steps.
+    /// Returns the events of a cycle of calm steps.
     fn round(&self, start: u32) -> Vec<String> {
         let (mut at, mut state, mut events) = (start, self.replay(start).1, Vec::new());
         while let Some(step) = state.take() {
@@ -237,7 +237,7 @@ impl<M: Model> Search<'_, M> {
         Violation { what, trace }
     }
 
-    /// Takes the steps to a state once more; returns their events, and the state.
+    /// Repeats the steps to a state; returns their events, and the state.
     fn replay(&self, index: u32) -> (Vec<String>, Option<M::State>) {
         let (mut way, mut at) = (Vec::new(), index);
         while at != NONE {
@@ -272,11 +272,11 @@ fn fingerprint<S: Hash>(state: &S) -> u64 {
 mod tests {
     use super::*;
 
-    /// Two jugs of three and five litres, as in every textbook.
+    /// Two jugs of three and five liters, as in every textbook.
     struct Jugs {
-        /// This much in the second is a violation.
+        /// The amount in the second jug that is a violation.
         forbidden: u8,
-        /// A quiet world empties the first; or it pours from one into the other for ever.
+        /// A quiet world empties the first jug, or pours back and forth forever.
         empties: bool,
     }
 

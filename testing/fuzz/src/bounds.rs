@@ -1,5 +1,4 @@
-//! Bounds on the memory and time of a piece of work. libFuzzer itself only sees the whole process, once a
-//! second.
+//! Limits for the memory and time of a unit of work. libFuzzer only checks the whole process, once a second.
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
@@ -9,7 +8,7 @@ use std::{
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Counts the bytes in use.
+/// Counts the allocated bytes.
 struct Counting;
 
 static NOW: AtomicUsize = AtomicUsize::new(0);
@@ -39,7 +38,7 @@ unsafe impl GlobalAlloc for Counting {
         unsafe { System.dealloc(at, layout) }
     }
 
-    /// A block large enough to matter is moved page by page and never exists twice.
+    /// A large block is moved page by page, and never exists twice.
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         NOW.fetch_sub(layout.size(), Relaxed);
         add(size);
@@ -47,26 +46,25 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// Time allowed for a piece of work on an input of any length.
+/// The time limit for work on an input of any length.
 const BASE: Duration = Duration::from_millis(100);
-/// Time allowed per byte: about four times that of the slowest seed under AddressSanitizer; an unoptimised
-/// build without it is no slower.
+/// Additional time per byte: about four times that of the slowest seed under AddressSanitizer. An unoptimized build
+/// without it is not slower.
 const BYTE: Duration = Duration::from_micros(4);
 
-/// The memory that a text of this length can take, up to its parser's budget: `{a},` is a map, whose first
-/// node has room for eleven entries.
+/// Returns the memory limit for a text of this length, up to its parser's budget. `{a},` is the worst case: a map,
+/// whose first node has room for eleven entries.
 pub fn memory_bound(budget: usize, length: usize) -> usize {
     budget.min(200 * length)
 }
 
-/// The same for a kubeconfig.
+/// Returns the memory limit for a kubeconfig.
 pub fn kubeconfig_bound(text: &[u8]) -> usize {
     memory_bound(3 << 20, text.len())
 }
 
-/// Runs `work` on `length` bytes. Asserts that it never uses more than `memory` bytes, and no more time than
-/// that many bytes allow. The time is the processor time of all threads, so that a busy machine causes no
-/// failure.
+/// Runs `work` on `length` bytes. Asserts that it uses at most `memory` bytes, and at most the time for that length.
+/// The time is the CPU time of all threads, so that a busy machine causes no failure.
 pub fn bounded<T>(length: usize, memory: usize, work: impl FnOnce() -> T) -> T {
     let length = u32::try_from(length).unwrap_or(u32::MAX);
     let (most, begin) = (BASE + BYTE * length, time());
@@ -80,7 +78,7 @@ pub fn bounded<T>(length: usize, memory: usize, work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// The processor time of this process so far.
+/// Returns the CPU time of this process so far.
 fn time() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default()
 }

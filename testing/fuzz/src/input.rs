@@ -1,13 +1,12 @@
-//! The encoding of inputs: short bytes that expand into what a target reads.
+//! The encoding of inputs: short byte strings that expand into what a target reads.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 
 /// More bytes than any single object may have.
 pub const HUGE: usize = 2 << 20;
 
-/// Expands `data` to at most `longest` bytes. The bytes F8, n, m repeat the last n bytes for 16 m more bytes;
-/// from m = F0 on, for 2^(m - E8) more, up to 2 MiB. No text contains F8, and libFuzzer makes no long runs on
-/// its own.
+/// Expands `data` to at most `longest` bytes. The bytes F8, n, m repeat the last n bytes for another 16 m bytes; from m
+/// = F0 on, for another 2^(m - E8) bytes, up to 2 MiB. No text contains F8, and libFuzzer alone makes no long runs.
 pub fn expand(data: &[u8], longest: usize) -> Vec<u8> {
     let (mut text, mut rest) = (Vec::new(), data);
     loop {
@@ -33,13 +32,13 @@ pub fn expand(data: &[u8], longest: usize) -> Vec<u8> {
     text
 }
 
-/// The parts of an input between NUL bytes; the last part takes the rest.
+/// Splits an input at NUL bytes; the last part has the rest.
 pub fn parts<const N: usize>(data: &[u8]) -> [Option<&[u8]>; N] {
     let mut parts = data.splitn(N, |byte| *byte == 0);
     std::array::from_fn(|_| parts.next())
 }
 
-/// Encodes DER as PEM: a mutation of base64 is hardly ever a useful mutation of the DER.
+/// Encodes DER as PEM: mutated base64 is hardly ever a useful mutation of the DER.
 pub fn pem(label: &str, der: &[u8]) -> Vec<u8> {
     let body = BASE64_STANDARD.encode(der);
     format!("-----BEGIN {label}-----\n{body}\n-----END {label}-----\n").into_bytes()

@@ -1,8 +1,8 @@
-//! The targets' shared parts: bounds on memory and time, inputs that expand beyond their length, a server for
-//! the client under test, and a check of log lines.
+//! Shared by the targets: limits for memory and time, inputs that expand beyond their length, a server for the client
+//! under test, and a check of log lines.
 //!
-//! Each target is a program. With `--cfg fuzzing`, as `make fuzz` builds it, it is a libFuzzer binary;
-//! otherwise it runs the target on the files it is given, as `make test` does with the seeds.
+//! Each target is a program. With `--cfg fuzzing`, as in `make fuzz`, it is a libFuzzer binary. Otherwise it runs the
+//! target on given files, as `make test` does with the seeds.
 
 mod bounds;
 mod input;
@@ -16,14 +16,14 @@ pub use self::{
     served::{answer, client_with, close_delimited},
 };
 
-/// A certificate that belongs to `KEY`; both serve only these tests.
+/// A certificate for `KEY`; both are only for these tests.
 pub const CERTIFICATE: &[u8] = include_bytes!("../seeds/tls.crt");
 /// The key of `CERTIFICATE`.
 pub const KEY: &[u8] = include_bytes!("../seeds/tls.key");
 /// A CSR of csr-bootstrapper for the same key, as agent1 of cluster1.
 pub const REQUEST: &[u8] = include_bytes!("../seeds/tls.csr");
 
-/// Turns a function of bytes into a program.
+/// Makes a program of a function of bytes.
 #[macro_export]
 macro_rules! target {
     ($run:path) => {
@@ -36,7 +36,7 @@ macro_rules! target {
     };
 }
 
-/// Runs a target on the files and on the contents of the directories that the command line names.
+/// Runs a target on the files, and on all files in the directories, that the command line names.
 pub fn replay(run: impl Fn(&[u8])) {
     // A panic in any thread must end the process.
     let default_hook = panic::take_hook();
@@ -54,7 +54,7 @@ pub fn replay(run: impl Fn(&[u8])) {
         }
         for file in files {
             let data = fs::read(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
-            // The last line printed names the input of a panic.
+            // The last printed line names the input of a panic.
             println!("{}", file.display());
             run(&data);
             count += 1;

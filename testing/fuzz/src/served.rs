@@ -1,4 +1,4 @@
-//! A local server whose answers each run chooses, and a client for it.
+//! A local server, whose answers each run chooses, and its client.
 
 use std::{
     io::{BufRead, BufReader, Result, Write},
@@ -17,21 +17,21 @@ use log::{LevelFilter, Log, Metadata, Record};
 
 use crate::assert_one_line;
 
-/// What is sent for a line of method, path and query.
+/// Returns the bytes to send for a request line: method, path and query.
 type Answer = Arc<dyn Fn(&str) -> Vec<u8> + Send + Sync>;
 
 /// The answers to the next requests.
 static ANSWER: Mutex<Option<Answer>> = Mutex::new(None);
 
-/// The client. From now on `answer` answers its requests, each with a complete answer on a connection of its
-/// own.
+/// Returns the client. From now on, `answer` provides a complete answer to each of its requests, on a separate
+/// connection.
 pub fn client_with(answer: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static) -> &'static Client {
     static CLIENT: OnceLock<Client> = OnceLock::new();
     *lock(&ANSWER) = Some(Arc::new(answer));
     CLIENT.get_or_init(client)
 }
 
-/// An answer with a JSON body.
+/// Returns an answer with a JSON body.
 pub fn answer(status: &str, body: &[u8]) -> Vec<u8> {
     let length = body.len();
     let head = format!(
@@ -40,7 +40,7 @@ pub fn answer(status: &str, body: &[u8]) -> Vec<u8> {
     [head.as_bytes(), body].concat()
 }
 
-/// The same, but the body ends with the connection.
+/// Returns an answer without a Content-Length, whose body ends with the connection.
 pub fn close_delimited(status: &str, body: &[u8]) -> Vec<u8> {
     let head = format!("HTTP/1.1 {status}\r\nContent-Type: application/json\r\n\r\n");
     [head.as_bytes(), body].concat()
@@ -72,8 +72,8 @@ fn client() -> Client {
 
 /// Serves one request per connection.
 fn serve(mut connection: TcpStream) -> Result<()> {
-    // A client that has what it needs may keep the connection open without reading; on a busy machine it
-    // reads late.
+    // A client may stop reading once it has what it needs, and keep the connection open; on a busy machine, it reads
+    // late.
     connection.set_write_timeout(Some(Duration::from_secs(5)))?;
     let request = request(&connection)?;
     let answer = lock(&ANSWER).clone();
@@ -83,7 +83,7 @@ fn serve(mut connection: TcpStream) -> Result<()> {
     }
 }
 
-/// The first line; a request that reads has no body.
+/// Returns the request line; read requests have no body.
 fn request(connection: &TcpStream) -> Result<String> {
     let mut lines = BufReader::new(connection).lines();
     let line = lines.next().unwrap_or_else(|| Ok(String::new()))?;
@@ -92,13 +92,13 @@ fn request(connection: &TcpStream) -> Result<String> {
             break;
         }
     }
-    // Whatever the server sent before, a request line contains nothing else.
+    // Whatever the server sent before, a request line has only these characters.
     assert!(line.bytes().all(|b| b.is_ascii_graphic() || b == b' '), "{line:?}");
     assert_eq!(line.split(' ').count(), 3, "{line:?}");
     Ok(line)
 }
 
-/// Checks every log line, which is where each message about the server's answers ends up.
+/// Checks every log line: every message about the server's answers ends up there.
 struct LogCheck;
 
 impl Log for LogCheck {

@@ -1,5 +1,5 @@
-//! What programs did by the audit logs of the real control plane, and what their manifests grant them: each right is
-//! used, and none is missing.
+//! What programs did, by the audit logs of the real control plane, and what their manifests grant: each right is used,
+//! and none is missing.
 
 use std::{collections::BTreeSet, env, fs, path::PathBuf};
 
@@ -11,15 +11,15 @@ pub struct Right {
     pub verb: String,
     pub group: String,
     pub resource: String,
-    /// The name that it is restricted to.
+    /// The object name that it is restricted to.
     pub name: Option<String>,
 }
 
 impl Right {
-    /// Whether this request needed it, and was let through.
+    /// Returns whether this request needed the right, and was authorized.
     fn is_used_by(&self, event: &Value) -> bool {
         let object = &event["objectRef"];
-        // A 404 or 409 too is told only to those who have the right.
+        // A 404 or 409 also proves the right.
         !matches!(code(event), 401 | 403)
             && event["verb"] == self.verb.as_str()
             && object["apiGroup"].as_str().unwrap_or_default() == self.group
@@ -28,7 +28,7 @@ impl Right {
     }
 }
 
-/// All that the Roles among these manifests grant.
+/// Returns everything that the Roles among these manifests grant.
 #[track_caller]
 pub fn granted(manifests: &[Value]) -> BTreeSet<Right> {
     let is_role = |manifest: &&Value| {
@@ -68,7 +68,7 @@ fn texts(list: &Value) -> Vec<String> {
     list.filter_map(|text| text.as_str().map(str::to_owned)).collect()
 }
 
-/// The requests to "hub" or "managed" of which `is_ours` is true; there have to be some.
+/// Returns the requests to "hub" or "managed" for which `is_ours` is true; there must be some.
 #[track_caller]
 pub fn requests(cluster: &str, is_ours: impl Fn(&Value) -> bool) -> Vec<Value> {
     let requests = all_requests(cluster, is_ours);
@@ -76,7 +76,7 @@ pub fn requests(cluster: &str, is_ours: impl Fn(&Value) -> bool) -> Vec<Value> {
     requests
 }
 
-/// The same, be there any or not.
+/// Returns the same, possibly none.
 #[track_caller]
 pub fn all_requests(cluster: &str, is_ours: impl Fn(&Value) -> bool) -> Vec<Value> {
     let directory = env::var("E2E_DIR").expect("testing/controlplane/run.sh sets E2E_DIR");
@@ -86,7 +86,7 @@ pub fn all_requests(cluster: &str, is_ours: impl Fn(&Value) -> bool) -> Vec<Valu
     events.filter(is_ours).collect()
 }
 
-/// Fails the test where a right was granted and never used.
+/// Fails the test if a granted right was never used.
 #[track_caller]
 pub fn assert_used(granted: &BTreeSet<Right>, requests: &[Value]) {
     let is_unused = |right: &&Right| !requests.iter().any(|event| right.is_used_by(event));
@@ -95,7 +95,7 @@ pub fn assert_used(granted: &BTreeSet<Right>, requests: &[Value]) {
     assert!(unused.is_empty(), "granted and never used: {unused:#?}");
 }
 
-/// Fails the test where a request was forbidden; in namespaces that begin with `revoked-` tests take rights away.
+/// Fails the test if a request was forbidden, except in `revoked-*` namespaces, where tests revoke rights.
 #[track_caller]
 pub fn assert_none_is_missing(requests: &[Value]) {
     let refused: Vec<_> = requests
@@ -107,7 +107,7 @@ pub fn assert_none_is_missing(requests: &[Value]) {
     assert!(refused.is_empty(), "{refused:#?}");
 }
 
-// --- what a request was ---
+// --- properties of requests ---
 
 pub fn user(event: &Value) -> &str {
     text(event, "/user/username")
@@ -117,7 +117,7 @@ pub fn is_in_group(event: &Value, group: &str) -> bool {
     texts(&event["user"]["groups"]).iter().any(|one| one == group)
 }
 
-/// Whether the request is that of a service account of this name, whatever its namespace.
+/// Returns whether the request is from a service account of this name, in any namespace.
 pub fn is_of_account(event: &Value, name: &str) -> bool {
     user(event)
         .strip_prefix("system:serviceaccount:")
@@ -132,7 +132,7 @@ pub fn text<'a>(event: &'a Value, pointer: &str) -> &'a str {
     event.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// `update managedclusters/status` and so on.
+/// Returns, for example, `update managedclusters/status`.
 pub fn words(event: &Value) -> String {
     let what = match resource(event) {
         what if what.is_empty() => text(event, "/requestURI").to_owned(),
@@ -141,7 +141,7 @@ pub fn words(event: &Value) -> String {
     format!("{} {what}", text(event, "/verb"))
 }
 
-/// As rules name it: `managedclusters/status`.
+/// Returns the resource as in rules, for example `managedclusters/status`.
 fn resource(event: &Value) -> String {
     let part = |name: &str| text(event, &format!("/objectRef/{name}"));
     match (part("resource"), part("subresource")) {

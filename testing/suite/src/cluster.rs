@@ -1,4 +1,4 @@
-//! One API server, embedded or real, as its administrator sees it.
+//! One API server, embedded or real, with its administrator's access.
 
 use std::{
     collections::BTreeMap,
@@ -21,12 +21,12 @@ use tempfile::TempDir;
 /// The data of a Secret.
 pub type Data = BTreeMap<String, Vec<u8>>;
 
-/// A server and the means to change anything on it.
+/// A server, and the access to change anything on it.
 pub struct Cluster {
     /// "hub" or "managed".
     pub name: String,
     pub client: Client,
-    /// The server, where it is ours and faults can be asked for.
+    /// The embedded server, which can inject faults, if it is one.
     pub embedded: Option<Server>,
     pub address: String,
     pub ca: String,
@@ -34,13 +34,13 @@ pub struct Cluster {
     _directory: Option<TempDir>,
 }
 
-/// A kind that only the harness touches.
+/// Returns a kind that only the harness uses.
 pub fn resource(group: &'static str, plural: &'static str, kind: &'static str) -> Resource {
     Resource { group: group.into(), version: "v1".into(), plural: plural.into(), kind: kind.into() }
 }
 
 impl Cluster {
-    /// A new embedded server.
+    /// Starts an embedded server.
     pub fn embedded(name: &str) -> Arc<Self> {
         Self::embedded_with(name, Options::default())
     }
@@ -54,7 +54,7 @@ impl Cluster {
         Arc::new(Self::new(name, kubeconfig, ca, Some(server), Some(directory)))
     }
 
-    /// One of the two servers of the real control plane.
+    /// Returns one of the two servers of the real control plane.
     pub fn real(name: &'static str) -> Arc<Self> {
         static HUB: OnceLock<Arc<Cluster>> = OnceLock::new();
         static MANAGED: OnceLock<Arc<Cluster>> = OnceLock::new();
@@ -85,27 +85,27 @@ impl Cluster {
         Self { name, client, embedded, address, ca, kubeconfig, _directory: directory }
     }
 
-    /// The embedded server, in tests that run only there.
+    /// Returns the embedded server, for tests that run only there.
     pub fn server(&self) -> &Server {
         self.embedded.as_ref().expect("an embedded server")
     }
 
-    /// The faults of the embedded server.
+    /// Returns the faults of the embedded server.
     pub fn faults(&self) -> &Faults {
         self.server().faults()
     }
 
-    /// The requests of this user so far, on an embedded server.
+    /// Returns this user's requests so far, on an embedded server.
     pub fn requests_of(&self, user: &str) -> Vec<Request> {
         let mut requests = self.server().requests();
         requests.retain(|request| request.user == user);
         requests
     }
 
-    /// The minor version of its Kubernetes.
+    /// Returns the minor version of its Kubernetes.
     pub fn minor(&self) -> u32 {
         let version = self.client.document("/version").expect("the version");
-        // Some have a plus behind it.
+        // Some versions end with a plus.
         let minor = version["minor"].as_str().map(|minor| minor.trim_end_matches('+').parse());
         minor.expect("a version").expect("a number")
     }
@@ -135,7 +135,7 @@ impl Cluster {
         }
     }
 
-    /// Adds a finalizer of somebody else, so that the object stays when it is deleted.
+    /// Adds another owner's finalizer, so that the object stays when it is deleted.
     pub fn hold(&self, target: &Target<'_>) {
         self.merge(target, &json!({"metadata": {"finalizers": ["example.com/hold"]}}));
     }
@@ -145,7 +145,7 @@ impl Cluster {
         self.merge(target, &json!({"metadata": {"finalizers": null}}));
     }
 
-    /// Makes a Secret of this data, or replaces that of the one that is there.
+    /// Creates a Secret with this data, or replaces the data of an existing one.
     pub fn put_secret(&self, namespace: &str, name: &str, data: &Data) {
         let encode =
             |(key, value): (&String, &Vec<u8>)| (key.clone(), json!(BASE64_STANDARD.encode(value)));
@@ -154,7 +154,7 @@ impl Cluster {
         while let Some(mut secret) = self.get(&target) {
             secret["data"] = Value::Object(data.clone());
             match self.client.replace(&target, &secret) {
-                // A program wrote in between.
+                // A program wrote it meanwhile.
                 Err(Error::Conflict(_)) => {}
                 result => return drop(result.expect("the Secret is replaced")),
             }
@@ -173,14 +173,14 @@ impl Cluster {
         Some(data.map(|(key, value)| (key.clone(), decode(value).expect("base64"))).collect())
     }
 
-    /// The holder of an election's Lease, if there is one.
+    /// Returns the holder of an election's Lease, if any.
     pub fn leader(&self, namespace: &str, lease: &str) -> Option<String> {
         let lease = self.get(&LEASES.object(namespace, lease))?;
         let holder = lease["spec"]["holderIdentity"].as_str()?;
         (!holder.is_empty()).then(|| holder.to_owned())
     }
 
-    /// Creates a namespace of a name that is new on this server.
+    /// Creates a namespace with a new name on this server.
     pub fn new_namespace(&self, prefix: &str) -> String {
         let namespaces = resource("", "namespaces", "Namespace");
         let target =
@@ -190,7 +190,7 @@ impl Cluster {
         created["metadata"]["name"].as_str().expect("a name").to_owned()
     }
 
-    /// Creates a namespace of this name.
+    /// Creates a namespace with this name.
     pub fn create_namespace(&self, name: &str) {
         let namespaces = resource("", "namespaces", "Namespace");
         let target =
@@ -199,7 +199,7 @@ impl Cluster {
         self.create(&target, &body);
     }
 
-    /// Creates an object of a manifest in `namespace`.
+    /// Creates the object of a manifest in `namespace`.
     pub fn apply(&self, manifest: &Value, namespace: &str) {
         let kind = manifest["kind"].as_str().expect("a kind");
         let group = manifest["apiVersion"].as_str().and_then(|version| version.split_once('/'));

@@ -1,5 +1,4 @@
-//! The stage of hub-kubeconfig-dumper: a cluster with the Secret, the dumper's identity, and the directory
-//! for its files.
+//! The stage of hub-kubeconfig-dumper: a cluster with the Secret, the dumper's identity, and its directory for files.
 
 use std::{
     fs,
@@ -45,7 +44,7 @@ impl Stage {
         Self { cluster, relay, namespace, directory: TempDir::new().expect("a directory") }
     }
 
-    /// The same with credentials in the Secret.
+    /// Sets the stage with credentials in the Secret.
     pub fn with_secret(name: &str) -> (Self, Data) {
         let stage = Self::new(name);
         let data = stage.credentials();
@@ -55,7 +54,7 @@ impl Stage {
 
     // --- the Secret ---
 
-    /// What OCM writes, with another certificate each time.
+    /// Returns what OCM writes, with a new certificate each time.
     pub fn credentials(&self) -> Data {
         let key = KeyPair::generate().expect("a key");
         let certificate = CertificateParams::default().self_signed(&key).expect("a certificate");
@@ -80,7 +79,7 @@ impl Stage {
         self.directory.path().join("spoke/hub-kubeconfig")
     }
 
-    /// Checks that the files are those of `data`, as one set.
+    /// Checks that the files are exactly `data`, as one set.
     #[track_caller]
     pub fn shows(&self, data: &Data) {
         assert_eq!(set(&self.path()), *data);
@@ -88,14 +87,14 @@ impl Stage {
 
     // --- the dumper ---
 
-    /// The kubeconfig of its service account, in a file.
+    /// Writes the kubeconfig of its service account to a file.
     pub fn managed_kubeconfig(&self) -> PathBuf {
         let (cluster, relay) = (&self.cluster, &self.relay);
         let text = identity::kubeconfig_of_account(cluster, relay, &self.namespace, ACCOUNT);
         files::write(self.directory.path(), "managed.kubeconfig", &text)
     }
 
-    /// The program as its container would start it.
+    /// Returns the program's command, as in its container.
     pub fn command(&self, port: u16) -> Command {
         let mut command = bare(&program("hub-kubeconfig-dumper"));
         self.arguments(&mut command, port);
@@ -120,14 +119,14 @@ impl Stage {
         Sidecar::spawn(command, port)
     }
 
-    /// Starts it and waits until the files are there.
+    /// Starts the dumper and waits until the files exist.
     pub fn start_ready(&self, more: &[&str]) -> Sidecar {
         let sidecar = self.start(more);
         sidecar.wait_for_code("/readyz", 200);
         sidecar
     }
 
-    /// Runs it with `-once`; the exit code and the log.
+    /// Runs the dumper with `-once`; returns the exit code and the log.
     pub fn once(&self, more: &[&str]) -> (Option<i32>, String) {
         let mut command = self.command(0);
         command.args(["-once", "-wait-timeout=0"]).args(more);
@@ -136,7 +135,7 @@ impl Stage {
     }
 }
 
-/// The files that can be read by their own paths.
+/// Returns the files that are readable by their own paths.
 pub fn set(path: &Path) -> Data {
     let entries = fs::read_dir(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     let names = entries.map(|entry| entry.expect("an entry").file_name());
@@ -145,14 +144,14 @@ pub fn set(path: &Path) -> Data {
         .filter(|name| !name.starts_with(".."))
         .filter_map(|name| match fs::read(path.join(&name)) {
             Ok(content) => Some((name, content)),
-            // A symlink to nothing shows nothing.
+            // A dangling symlink is not readable.
             Err(error) if error.kind() == ErrorKind::NotFound => None,
             Err(error) => panic!("{name}: {error}"),
         })
         .collect()
 }
 
-/// The generations there, and everything else that begins with two dots.
+/// Returns the number of generations, and all other names that begin with two dots.
 pub fn hidden(path: &Path) -> (usize, Vec<String>) {
     let entries = fs::read_dir(path).expect("the directory").map(|e| e.expect("an entry"));
     let names = entries.map(|entry| entry.file_name().into_string().expect("a name"));
@@ -162,14 +161,14 @@ pub fn hidden(path: &Path) -> (usize, Vec<String>) {
     (generations.len(), others)
 }
 
-/// The rights of the component, with the account that has them.
+/// Returns the component's rights, and the account that has them.
 pub fn rights() -> Vec<Value> {
     let account =
         json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT}});
     vec![account, manifest("role"), manifest("rolebinding")]
 }
 
-/// A file of the component.
+/// Reads a manifest of the component.
 pub fn manifest(name: &str) -> Value {
     let names = [("SECRET", SECRET), ("SERVICE-ACCOUNT", ACCOUNT), ("NAMESPACE", ACCOUNT)];
     objects(&format!("components/hub-kubeconfig-dumper/{name}.yaml"), &names).remove(0)

@@ -1,15 +1,15 @@
-//! Faults that many tests ask the embedded server for.
+//! Faults of the embedded server that many tests use.
 
 use std::fmt::Display;
 
 use dev_apiserver::Action;
 
-/// An answer with this code and a Status.
+/// Returns an answer with this code and a Status.
 pub fn code(code: u16) -> Action {
     Action::Answer { code, body: None, retry_after: None }
 }
 
-/// An answer with this code and body.
+/// Returns an answer with this code and body.
 pub fn answer(code: u16, body: impl Display) -> Action {
     Action::Answer { code, body: Some(body.to_string()), retry_after: None }
 }

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Writes a file in one step.
+/// Writes a file atomically.
 pub fn write(directory: &Path, name: &str, content: &str) -> PathBuf {
     let path = directory.join(name);
     let new = path.with_extension("new");
@@ -14,14 +14,14 @@ pub fn write(directory: &Path, name: &str, content: &str) -> PathBuf {
     path
 }
 
-/// A directory as kubelet mounts a Secret: links to `..data`, which is a link to the present version.
+/// A directory like the kubelet's mount of a Secret: links to `..data`, which is a link to the current version.
 pub struct Mount {
     pub root: PathBuf,
     version: usize,
 }
 
 impl Mount {
-    /// Without files: these come with the first [`Mount::publish`].
+    /// Creates the links; the first [`Mount::publish`] writes the files.
     pub fn new(root: &Path, names: &[&str]) -> Self {
         fs::create_dir_all(root).expect("a directory");
         for name in names {

@@ -1,5 +1,5 @@
-//! The stage of hosted mode: the agent and its Secrets are on the management cluster, and the spoke is another one.
-//! Each grants just the rights of csr-bootstrapper-hosted.
+//! The stage of hosted mode: the agent and its Secrets are on the management cluster, and the spoke is another cluster.
+//! Both grant only the rights of csr-bootstrapper-hosted.
 
 use std::{path::Path, process::Command, sync::Arc};
 
@@ -17,16 +17,16 @@ use crate::{
 };
 
 pub struct Hosted {
-    /// The hub, and the management cluster as what [`Spoke`] calls the managed one.
+    /// The hub, and the management cluster as the managed one of [`Spoke`].
     pub stage: Spoke,
     pub spoke: Arc<Cluster>,
-    /// The way to the spoke.
+    /// The relay to the spoke.
     pub way: Relay,
 }
 
 impl Hosted {
-    /// A cluster that the hub accepts by itself. On the real control plane the hub's server is the management cluster
-    /// too.
+    /// Sets the stage for a cluster that the hub accepts automatically. On the real control plane, the hub's server is
+    /// also the management cluster.
     pub fn new(name: &str) -> Self {
         let hub = Hub::new();
         let (management, spoke) = match real() {
@@ -46,7 +46,7 @@ impl Hosted {
         hosted
     }
 
-    /// Gives the agent its rights on a spoke that has its namespace.
+    /// Grants the agent its rights on a spoke that has its namespace.
     pub fn allow(&self, spoke: &Cluster) {
         let all = left("spoke");
         let is_bound = |manifest: &&Value| manifest["kind"] == "ServiceAccount";
@@ -56,7 +56,7 @@ impl Hosted {
         self.stage.allow_cluster_scoped(spoke, &all);
     }
 
-    /// A new namespace for add-ons on both clusters, with the agent's rights there.
+    /// Creates a namespace for add-ons on both clusters, with the agent's rights there.
     pub fn addon_namespace(&self) -> String {
         let namespace =
             self.stage.managed.new_namespace(&format!("{}-addons", self.stage.namespace));
@@ -71,7 +71,7 @@ impl Hosted {
         namespace
     }
 
-    /// The kubeconfig of the agent's service account for this spoke, by this way.
+    /// Returns the kubeconfig of the agent's service account for this spoke, through this relay.
     pub fn kubeconfig(&self, spoke: &Cluster, way: &Relay) -> String {
         let account = left("spoke")[0]["metadata"]["name"].as_str().expect("a name").to_owned();
         identity::kubeconfig_of_account(spoke, way, &self.stage.namespace, &account)
@@ -85,21 +85,21 @@ impl Hosted {
         })
     }
 
-    /// The same with one of the stage's.
+    /// Starts the agent with a kubeconfig for the stage's spoke, and `more` flags.
     pub fn start(&self, more: &[&str]) -> Sidecar {
         let text = self.kubeconfig(&self.spoke, &self.way);
         self.start_with(&self.stage.write("spoke.kubeconfig", &text), more)
     }
 }
 
-/// A server that knows rights.
+/// Starts a server that enforces RBAC.
 fn strict(name: &str) -> Arc<Cluster> {
     let cluster = Cluster::embedded(name);
     cluster.server().enforce_rbac();
     cluster
 }
 
-/// What an overlay leaves of the rights in manifests/csr-bootstrapper.
+/// Returns the rights in manifests/csr-bootstrapper that an overlay does not remove.
 pub fn left(overlay: &str) -> Vec<Value> {
     let mut all = [rights(), cluster_rights()].concat();
     for patch in patches(overlay) {
@@ -110,7 +110,7 @@ pub fn left(overlay: &str) -> Vec<Value> {
     all
 }
 
-/// The rights on the management cluster where agents of add-ons run.
+/// Returns the rights on the management cluster in namespaces of add-on agents.
 pub fn hosted_addon_rights() -> Vec<Value> {
     let mut all = addon_rights();
     for patch in patches("addons") {

@@ -1,4 +1,4 @@
-//! A client as the kubelet's probes are: HTTPS, and whatever the certificate says.
+//! An HTTPS client like the kubelet's probes: it accepts any certificate.
 
 use std::{
     io::{self, Read, Write},
@@ -18,7 +18,7 @@ use rustls::{
 /// An answer: status code, body and the negotiated cipher suite.
 pub type Answer = (u16, String, Option<CipherSuite>);
 
-/// The answer of `127.0.0.1:port` to a GET of `path` in one of these versions of TLS.
+/// Returns the answer of `127.0.0.1:port` to a GET of `path`, with one of these TLS versions.
 pub fn get(
     port: u16,
     path: &str,
@@ -27,7 +27,7 @@ pub fn get(
     let mut stream = connect(port, versions)?;
     stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes())?;
     let mut answer = String::new();
-    // The end without a goodbye would be an error.
+    // An end without close_notify would be an error.
     stream.read_to_string(&mut answer)?;
     let suite = stream.conn.negotiated_cipher_suite().map(|suite| suite.suite());
     let (head, body) = answer.split_once("\r\n\r\n").ok_or(io::ErrorKind::UnexpectedEof)?;
@@ -35,7 +35,7 @@ pub fn get(
     Ok((code.ok_or(io::ErrorKind::InvalidData)?, body.to_owned(), suite))
 }
 
-/// A connection whose handshake comes with the first byte.
+/// Opens a connection, whose handshake starts with the first byte.
 pub fn connect(
     port: u16,
     versions: &[&'static SupportedProtocolVersion],

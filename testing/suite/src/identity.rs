@@ -1,5 +1,4 @@
-//! Credentials on either server: tokens of service accounts, kubeconfigs with them, and client certificates by
-//! CSR.
+//! Credentials on either server: service account tokens, kubeconfigs with them, and client certificates by CSR.
 
 use apiclient::resource::Target;
 use base64::{Engine, prelude::BASE64_STANDARD};
@@ -13,7 +12,7 @@ use crate::{
     relay::Relay,
 };
 
-/// A token of a service account, by TokenRequest.
+/// Requests a token of a service account, by TokenRequest.
 pub fn token(cluster: &Cluster, namespace: &str, account: &str) -> String {
     let accounts = resource("", "serviceaccounts", "ServiceAccount");
     let target = Target { subresource: Some("token"), ..accounts.object(namespace, account) };
@@ -23,7 +22,7 @@ pub fn token(cluster: &Cluster, namespace: &str, account: &str) -> String {
     answer["status"]["token"].as_str().expect("a token").to_owned()
 }
 
-/// A client certificate and its key, PEM: requested, approved and signed as for any agent.
+/// Returns a client certificate and its key, in PEM: requested, approved and signed as for any agent.
 pub fn certificate(cluster: &Cluster, user: &str, group: &str) -> (String, String) {
     let key = KeyPair::generate().expect("a key");
     let mut params = CertificateParams::default();
@@ -71,7 +70,7 @@ fn signed(cluster: &Cluster, name: &str) -> Option<String> {
     String::from_utf8(certificate).ok()
 }
 
-/// A kubeconfig for `server` ("host:port") with everything inline.
+/// Returns a kubeconfig for `server` ("host:port"), with everything inline.
 pub fn kubeconfig(server: &str, ca: &str, user: &Value) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "default",
@@ -84,7 +83,7 @@ pub fn kubeconfig(server: &str, ca: &str, user: &Value) -> Value {
     })
 }
 
-/// A kubeconfig with a new token of a service account, through this relay.
+/// Returns a kubeconfig with a new token of a service account, through this relay.
 pub fn kubeconfig_of_account(
     cluster: &Cluster,
     way: &Relay,
@@ -95,13 +94,13 @@ pub fn kubeconfig_of_account(
     kubeconfig(&way.address.to_string(), &cluster.ca, &user).to_string()
 }
 
-/// The token in such a kubeconfig.
+/// Returns the token in such a kubeconfig.
 pub fn token_in(kubeconfig: &str) -> String {
     let config: Value = serde_json::from_str(kubeconfig).expect("JSON");
     config["users"][0]["user"]["token"].as_str().expect("a token").to_owned()
 }
 
-/// The data of a Secret as OCM writes it: the kubeconfig names `tls.crt` and `tls.key` next to it.
+/// Returns a Secret's data like OCM's: the kubeconfig refers to `tls.crt` and `tls.key` next to it.
 pub fn hub_secret(server: &str, ca: &str, (certificate, key): &(String, String)) -> Data {
     let user = json!({"client-certificate": "tls.crt", "client-key": "tls.key"});
     let kubeconfig = kubeconfig(server, ca, &user).to_string();

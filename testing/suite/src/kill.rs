@@ -1,28 +1,27 @@
-//! Writes at which a process is killed.
+//! Kills a process at its writes.
 
 use dev_apiserver::{Action, Faults, Rule};
 
 use crate::{eventually, pause, sidecar::Sidecar};
 
-/// When the process dies.
+/// When the process is killed.
 #[derive(Clone, Copy, Debug)]
 pub enum Moment {
-    /// The write was sent and never arrives.
+    /// The write was sent, but never arrives.
     Before,
-    /// The write is done, and its answer is not there yet.
+    /// The write is done, but its answer has not arrived yet.
     After,
-    /// The write was sent and arrives when the next process is at work already.
+    /// The write was sent, and arrives after the next process has started.
     Late,
 }
 
-/// Lets `nth - 1` writes of this verb pass, of `user` if there is one, and holds the next one; the rule that
-/// holds it.
+/// Lets `nth - 1` writes of this verb pass (of `user`, if any), and holds the next one; returns the rule that holds it.
 pub fn hold(faults: &Faults, user: Option<&str>, verb: &str, nth: u32, moment: Moment) -> u64 {
     let rule = |action| {
         let rule = Rule::new(action).verb(verb);
         if let Some(user) = user { rule.user(user) } else { rule }
     };
-    // It does no harm, and the first rule that strikes is the only one.
+    // A harmless fault: only the first rule that applies has an effect.
     faults.add(rule(Action::HugeHeaders { bytes: 1 }).times(nth - 1));
     match moment {
         Moment::After => faults.add(rule(Action::Stall).times(1)),
@@ -35,18 +34,18 @@ pub fn hold(faults: &Faults, user: Option<&str>, verb: &str, nth: u32, moment: M
     }
 }
 
-/// Runs the agent until `rule` holds a write, and kills it there; the servers then go on without the fault. False where
-/// the work was done before it came to that write.
+/// Runs the agent until `rule` holds a write, and kills it there; the servers then continue without the fault. Returns
+/// false if the work was done before that write.
 #[track_caller]
 pub fn killed(agent: &mut Sidecar, faults: &Faults, rule: u64, is_done: impl Fn() -> bool) -> bool {
     let held = eventually("it is held or done", || {
-        // In this order: the write that is held may be the one that makes it done.
+        // In this order, because the held write may complete the work.
         let done = is_done();
         let held = faults.hits(rule) > 0;
         (held || done).then_some(held)
     });
     if held {
-        // What was sent takes a moment to be done.
+        // A sent request takes a moment to be handled.
         pause(10);
         agent.kill();
         faults.clear();
@@ -54,8 +53,8 @@ pub fn killed(agent: &mut Sidecar, faults: &Faults, rule: u64, is_done: impl Fn(
     held
 }
 
-/// Kills at each write, the nth of each verb, until `killed_at` says that the work was done before it came to that.
-/// Its first argument says whether the write is on the hub. Returns how often, the second on the hub.
+/// Kills at each nth write of each verb, until `killed_at` returns false because the work was done before that write.
+/// Its first argument is whether the write is on the hub. Returns the number of kills, the second for the hub.
 pub fn at_every_write(killed_at: impl Fn(bool, &str, u32) -> bool) -> [usize; 2] {
     [false, true].map(|on_hub| {
         let killed = |verb| (1..).take_while(|nth| killed_at(on_hub, verb, *nth)).count();

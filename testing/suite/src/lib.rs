@@ -1,5 +1,5 @@
-//! The ground that tests and the tools beside them stand on: real processes against the embedded API server, or
-//! against a real control plane with `SUITE=real`.
+//! The basis of tests and tools: real processes against the embedded API server, or against a real control plane with
+//! `SUITE=real`.
 
 pub mod audit;
 pub mod cluster;
@@ -32,12 +32,12 @@ pub use wait::{PATIENCE, QUIET, eventually, pause, stays, throughout, within};
 
 use std::{env, fmt::Display, str::FromStr};
 
-/// Whether the scenarios run on the real control plane.
+/// Returns whether the scenarios run on the real control plane.
 pub fn real() -> bool {
     env::var("SUITE").is_ok_and(|suite| suite == "real")
 }
 
-/// What the environment says under this name, if anything.
+/// Returns the value of this environment variable, if any.
 pub fn setting<T: FromStr<Err: Display>>(name: &str) -> Option<T> {
     let text = env::var(name).ok().filter(|text| !text.is_empty())?;
     Some(text.parse().unwrap_or_else(|e| panic!("{name}={text:?}: {e}")))

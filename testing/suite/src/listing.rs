@@ -1,4 +1,4 @@
-//! Lists of objects, read as the programs read them.
+//! Lists of objects, read like in the programs.
 
 use std::ops::ControlFlow;
 
@@ -12,18 +12,18 @@ use apiclient::{
 };
 use serde_json::Value;
 
-/// The objects of a collection, or those of this name in it, with these labels.
+/// Returns the objects of a collection with these labels, or only that of this name.
 ///
 /// # Errors
-/// As the server says.
+/// The server's error.
 pub fn list(client: &Client, target: &Target<'_>, labels: &str) -> Result<Vec<Value>> {
     pages(client, &Selection { labels, ..Selection::all(*target) })
 }
 
-/// The objects of a selection, page by page.
+/// Returns the objects of a selection, read page by page.
 ///
 /// # Errors
-/// As the server says.
+/// The server's error.
 pub fn pages(client: &Client, selection: &Selection<'_>) -> Result<Vec<Value>> {
     let mut objects = Vec::new();
     watch::list(client, selection, &Stop::default(), &mut |document| {

@@ -1,4 +1,4 @@
-//! The programs as the manifests run them: their arguments and their memory limits.
+//! The programs as in the manifests: their arguments and their memory limits.
 
 use std::{env, path::PathBuf, process::Command};
 
@@ -9,7 +9,7 @@ use crate::{
     sidecar::{Sidecar, VERBOSE, bare, free_port},
 };
 
-/// Of each program the manifest with its container, and where the container is there.
+/// For each program, the manifest with its container, and the container's path in it.
 const FILES: [(&str, &str, &str); 4] = [
     ("addon-lease-controller", "components/addon-lease-controller/container.yaml", "/0/value"),
     ("csr-bootstrapper", "csr-bootstrapper/deployment.yaml", "/spec/template/spec/containers/0"),
@@ -21,19 +21,19 @@ const FILES: [(&str, &str, &str); 4] = [
     ("remote-sync", "remote-sync/deployment.yaml", "/spec/template/spec/containers/0"),
 ];
 
-/// The variables of containers that components fill, as the suite's stages call these.
+/// The container variables that components fill, with the values of the suite's stages.
 const VARIABLES: [(&str, &str); 2] = [("$(ADDON)", scene::ADDON), ("$(SECRET)", dumper::SECRET)];
 
 /// A program's container.
 pub struct Container {
     program: String,
     args: Vec<String>,
-    /// The limit, in KiB.
+    /// The memory limit, in KiB.
     memory: u64,
 }
 
 impl Container {
-    /// That of manifests/.
+    /// Reads the program's container from manifests/.
     pub fn of(program: &str) -> Self {
         let (_, file, place) = FILES.iter().find(|(name, ..)| *name == program).expect("a program");
         let manifest = objects(file, &[]).remove(0);
@@ -49,8 +49,8 @@ impl Container {
         Self { program: program.to_owned(), args: args.collect(), memory: mebibytes << 10 }
     }
 
-    /// The program that is shipped, with the container's arguments; those in `here` have another value, as
-    /// places have other names here.
+    /// Returns the shipped program's command with the container's arguments; `here` replaces values, such as paths,
+    /// that differ in tests.
     pub fn command(&self, here: &[(&str, &str)]) -> Command {
         let mut command = bare(&shipped(&self.program));
         for arg in &self.args {
@@ -63,14 +63,14 @@ impl Container {
         command
     }
 
-    /// Starts it on a port of its own, as many run beside each other here.
+    /// Starts it on a separate port, because many run side by side.
     pub fn start(&self, mut command: Command) -> Sidecar {
         let port = free_port();
         command.args(VERBOSE).arg(format!("-metrics-port={port}"));
         Sidecar::spawn(command, port)
     }
 
-    /// Checks that the process never needed more than three quarters of its limit.
+    /// Checks that the process never used more than three quarters of its limit.
     #[track_caller]
     pub fn fits(&self, sidecar: &Sidecar) {
         let (peak, most) = (sidecar.memory("VmHWM"), self.memory * 3 / 4);
@@ -79,7 +79,7 @@ impl Container {
     }
 }
 
-/// What users get: in `BIN_DIR`, else what `make dist` built.
+/// Returns the shipped program: from `BIN_DIR`, else as built by `make dist`.
 pub fn shipped(program: &str) -> PathBuf {
     let directory = env::var_os("BIN_DIR").map_or_else(|| root().join("dist"), PathBuf::from);
     let path = directory.join(program);

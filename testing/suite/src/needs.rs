@@ -1,5 +1,5 @@
-//! Needs of tests that not every machine meets. Where one is missing, the test is skipped, in whole or in part, and
-//! reports it; with `NO_SKIPS` a missing tool fails the test.
+//! Requirements of tests that not every machine meets. If one is missing, the test is skipped, in whole or in part, and
+//! reports it; with `NO_SKIPS`, a missing tool fails the test.
 
 use std::{
     env,
@@ -10,22 +10,22 @@ use std::{
 
 use crate::real;
 
-/// A need of a test.
+/// A requirement of a test.
 #[derive(Clone, Copy, Debug)]
 pub enum Need<'a> {
-    /// The embedded API server, which fails on request and records requests.
+    /// The embedded API server, which injects faults and records requests.
     Embedded,
     /// The real control plane.
     Real,
-    /// That a command works here: not every user may make namespaces, or mount in them.
+    /// A working command: not every user may create namespaces, or mount in them.
     Command(&'a [&'a str]),
-    /// The same of a tool that can be installed, as .ci/run does.
+    /// A working tool that can be installed, as in .ci/run.
     Tool(&'a [&'a str]),
-    /// Something else that the test has checked for.
+    /// Another requirement that the test has checked.
     Found(bool),
 }
 
-/// Whether it is there, so that the test goes on; otherwise reports that the test is skipped, and `why`.
+/// Returns whether the need is met, so that the test continues; otherwise reports that the test is skipped, and `why`.
 #[must_use]
 pub fn needs(need: Need<'_>, why: &str) -> bool {
     let (is_there, place) = match need {
@@ -43,7 +43,7 @@ pub fn needs(need: Need<'_>, why: &str) -> bool {
     is_there
 }
 
-/// To stderr, not by a macro: the test runner keeps what those write.
+/// Writes to stderr, not by a macro, whose output the test runner captures.
 fn say(line: &str) {
     let _ = io::stderr().write_all(line.as_bytes());
 }

@@ -1,18 +1,18 @@
-//! The hub of Open Cluster Management that a cluster joins: OCM's own controllers on the
-//! real control plane, and the same played on the embedded server.
+//! The Open Cluster Management hub that a cluster joins: OCM's own controllers on the real control plane, emulated ones
+//! on the embedded server.
 //!
-//! What the real one does that is easy to overlook:
+//! Behavior of the real one that is easy to overlook:
 //!
-//! - With the gate ManagedClusterAutoApproval it accepts *every* new cluster, whoever created it; the
-//!   list of users only decides about certificate requests. Here both hubs accept only clusters whose
-//!   name begins with [`AUTO`]; an admission policy holds the real one to that.
-//! - It creates the heartbeat's Lease without `leaseDurationSeconds`, and sets
-//!   `ManagedClusterConditionClockSynced` only once that Lease was renewed for the first time.
-//! - It is a busy writer of the agent's object: annotation, two finalizers, a taint while the cluster is
-//!   not available, its own conditions. A status patch with a resourceVersion often meets a 409.
-//! - The signer of its API server puts the O's of a subject into one set: the shortest comes first.
-//! - A denied cluster keeps its namespace and its Lease, and its availability still ages.
-//! - It never touches a cluster's `spec.leaseDurationSeconds`; the 60 are the definition's default.
+//! - With the gate ManagedClusterAutoApproval, it accepts *every* new cluster, whoever created it; the list of users
+//!   only applies to CSRs. Here, both hubs accept only clusters whose name begins with [`AUTO`]; an admission policy
+//!   enforces that on the real one.
+//! - It creates the heartbeat's Lease without `leaseDurationSeconds`, and sets `ManagedClusterConditionClockSynced`
+//!   only after the first renewal of that Lease.
+//! - It writes the agent's object often: an annotation, two finalizers, a taint while the cluster is unavailable, its
+//!   own conditions. A status patch with a resourceVersion often gets a 409.
+//! - Its API server's signer encodes the O's of a subject as one set: the shortest comes first.
+//! - A denied cluster keeps its namespace and its Lease, and its availability still expires.
+//! - It never changes a cluster's `spec.leaseDurationSeconds`; 60 is the definition's default.
 
 mod kinds;
 mod played;
@@ -46,22 +46,22 @@ pub const AVAILABLE: &str = "ManagedClusterConditionAvailable";
 pub const SYNCED: &str = "ManagedClusterConditionClockSynced";
 pub const ROTATED: &str = "ClusterCertificateRotated";
 
-/// Clusters whose names begin with this are accepted without a person.
+/// Clusters whose names begin with this are accepted automatically.
 pub const AUTO: &str = "auto-";
 pub const CLUSTER_LABEL: &str = "open-cluster-management.io/cluster-name";
 pub const HEARTBEAT: &str = "managed-cluster-lease";
-/// CN and O's of a cluster's agents begin with this.
+/// The prefix of CN and O's of a cluster's agents.
 pub const PREFIX: &str = "system:open-cluster-management:";
 const NAMESPACE: &str = "open-cluster-management";
 const GROUP: &str = "cluster.open-cluster-management.io";
-/// On an add-on: the cluster that its agent runs on, if that is not the one that it is for.
+/// On an add-on: the cluster that its agent runs on, if not the add-on's own cluster.
 pub const HOSTING_CLUSTER: &str = "addon.open-cluster-management.io/hosting-cluster-name";
-/// On a cluster: the set that it is in.
+/// On a cluster: its ManagedClusterSet.
 pub const SET_LABEL: &str = "cluster.open-cluster-management.io/clusterset";
 /// Group and version of ManagedClusterAddOns.
 const ADDONS: (&str, &str) = ("addon.open-cluster-management.io", "v1alpha1");
 
-/// With which identity a cluster asks to join.
+/// The identity with which a cluster requests to join.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bootstrap {
     /// A person approves its request.
@@ -78,19 +78,19 @@ impl Bootstrap {
         }
     }
 
-    /// Its user on the hub.
+    /// Returns its user on the hub.
     pub fn user(self) -> String {
         format!("system:serviceaccount:{NAMESPACE}:{}", self.account())
     }
 }
 
-/// A hub as its administrator sees it.
+/// A hub, with its administrator's access.
 pub struct Hub {
     pub cluster: Arc<Cluster>,
 }
 
 impl Hub {
-    /// The hub of the real control plane, or a new one on an embedded server.
+    /// Returns the hub of the real control plane, or a new one on an embedded server.
     pub fn new() -> Arc<Self> {
         if !real() {
             return Self::on(Cluster::embedded("hub"));
@@ -100,7 +100,7 @@ impl Hub {
         Arc::new(Self { cluster })
     }
 
-    /// A hub on an embedded server of the caller's.
+    /// Creates a hub on the caller's embedded server.
     pub fn on(cluster: Arc<Cluster>) -> Arc<Self> {
         played::start(&cluster);
         give_bootstrap_rights(&cluster);
@@ -113,7 +113,7 @@ impl Hub {
         self.cluster.get(&global(&clusters(), name))
     }
 
-    /// Accepts a cluster as a person does.
+    /// Accepts a cluster, like a person.
     pub fn accept(&self, name: &str) {
         self.change(name, &json!({"spec": {"hubAcceptsClient": true}}));
     }
@@ -122,7 +122,7 @@ impl Hub {
         self.change(name, &json!({"spec": {"hubAcceptsClient": false}}));
     }
 
-    /// How often the cluster has to give a sign; it counts as lost after five times that.
+    /// Sets the interval of heartbeats; the cluster counts as lost after five of them.
     pub fn set_lease_duration(&self, name: &str, seconds: u32) {
         self.change(name, &json!({"spec": {"leaseDurationSeconds": seconds}}));
     }
@@ -136,7 +136,7 @@ impl Hub {
         self.cluster.delete(&global(&clusters(), name));
     }
 
-    /// Status, reason and message of a condition.
+    /// Returns status, reason and message of a condition.
     pub fn condition(&self, name: &str, kind: &str) -> Option<(String, String, String)> {
         let cluster = self.managed_cluster(name)?;
         let condition = condition(&cluster, kind)?;
@@ -144,7 +144,7 @@ impl Hub {
         Some((text("status"), text("reason"), text("message")))
     }
 
-    /// Waits until a condition has this status; its reason.
+    /// Waits until a condition has this status; returns its reason.
     #[track_caller]
     pub fn wait_for_condition(&self, name: &str, kind: &str, status: &str) -> String {
         eventually(&format!("{kind} of {name} is {status}"), || {
@@ -153,19 +153,19 @@ impl Hub {
         })
     }
 
-    /// The Lease of the cluster's heartbeat.
+    /// Returns the Lease of the cluster's heartbeat.
     pub fn heartbeat(&self, name: &str) -> Option<Value> {
         self.cluster.get(&LEASES.object(name, HEARTBEAT))
     }
 
     // --- add-ons ---
 
-    /// Installs an add-on on a cluster, in this namespace, as `clusteradm addon enable` does.
+    /// Installs an add-on on a cluster, in this namespace, like `clusteradm addon enable`.
     pub fn add_addon(&self, cluster: &str, name: &str, namespace: &str) {
         self.add_annotated_addon(cluster, name, namespace, &json!({}));
     }
 
-    /// The same with these annotations.
+    /// Installs an add-on with these annotations.
     pub fn add_annotated_addon(
         &self,
         cluster: &str,
@@ -187,7 +187,7 @@ impl Hub {
         self.cluster.get(&addons().object(cluster, name))
     }
 
-    /// Merges into the status of an add-on, as its manager on the hub does.
+    /// Merges into the status of an add-on, like its manager on the hub.
     pub fn set_addon_status(&self, cluster: &str, name: &str, status: &Value) {
         let (addons, patch) = (addons(), json!({"status": status}));
         self.cluster.merge(&addons.object(cluster, name).status(), &patch);
@@ -197,7 +197,7 @@ impl Hub {
         self.cluster.delete(&addons().object(cluster, name));
     }
 
-    /// Waits until an add-on's condition Available has this status; the condition.
+    /// Waits until an add-on's condition Available has this status; returns the condition.
     #[track_caller]
     pub fn wait_for_addon(&self, cluster: &str, name: &str, status: &str) -> Value {
         eventually(&format!("the add-on {name} is {status}"), || {
@@ -208,7 +208,7 @@ impl Hub {
 
     // --- certificate requests ---
 
-    /// The requests with the cluster's label, those of add-ons included, oldest first (to the second).
+    /// Returns the CSRs with the cluster's label, including those of add-ons, oldest first (to the second).
     pub fn csrs_of(&self, name: &str) -> Vec<Value> {
         let all = requests();
         let target = Target { resource: &all, namespace: None, name: None, subresource: None };
@@ -229,7 +229,7 @@ impl Hub {
         self.decide(name, "Denied");
     }
 
-    /// Waits for a request of the cluster's that nobody decided about, and approves it; its name.
+    /// Waits for an undecided CSR of the cluster, and approves it; returns its name.
     #[track_caller]
     pub fn approve_next(&self, cluster: &str) -> String {
         let name = self.next_csr(cluster);
@@ -237,13 +237,13 @@ impl Hub {
         name
     }
 
-    /// Waits for a request of the cluster's that nobody decided about.
+    /// Waits for an undecided CSR of the cluster; returns its name.
     #[track_caller]
     pub fn next_csr(&self, cluster: &str) -> String {
         eventually(&format!("{cluster} asks for a certificate"), || self.open_csr(cluster))
     }
 
-    /// Such a request, if there is one.
+    /// Returns the name of an undecided CSR, if any.
     pub fn open_csr(&self, cluster: &str) -> Option<String> {
         let open = self.csrs_of(cluster).into_iter().rfind(|request| reasons(request).is_empty());
         Some(open?["metadata"]["name"].as_str()?.to_owned())
@@ -269,47 +269,47 @@ impl Hub {
 
     // --- bootstrap identities ---
 
-    /// A new token of a bootstrap identity.
+    /// Requests a token of a bootstrap identity.
     pub fn bootstrap_token(&self, how: Bootstrap) -> String {
         identity::token(&self.cluster, NAMESPACE, how.account())
     }
 
-    /// A kubeconfig with such a token; `address` is that of the hub or of a relay to it.
+    /// Returns a kubeconfig with such a token; `address` is the hub's or a relay's.
     pub fn bootstrap_kubeconfig(&self, address: &str, how: Bootstrap) -> String {
         let user = json!({"token": self.bootstrap_token(how)});
         identity::kubeconfig(address, &self.cluster.ca, &user).to_string()
     }
 }
 
-/// The condition of this type, in the status of an object.
+/// Returns the condition of this type in an object's status.
 fn condition<'a>(object: &'a Value, kind: &str) -> Option<&'a Value> {
     let mut all = object["status"]["conditions"].as_array()?.iter();
     all.find(|condition| condition["type"] == kind)
 }
 
-/// Whether the object's condition of this type is true.
+/// Returns whether the object's condition of this type is true.
 pub fn is_true(object: &Value, kind: &str) -> bool {
     condition(object, kind).is_some_and(|condition| condition["status"] == "True")
 }
 
-/// The reasons of a request's conditions: none while nobody decided.
+/// Returns the reasons of a CSR's conditions: none while it is undecided.
 pub fn reasons(request: &Value) -> Vec<String> {
     let conditions = request["status"]["conditions"].as_array().into_iter().flatten();
     conditions.filter_map(|condition| condition["reason"].as_str().map(str::to_owned)).collect()
 }
 
-/// The PEM certificate of a request that was signed.
+/// Returns the PEM certificate of a signed CSR.
 pub fn certificate(request: &Value) -> Option<String> {
     let certificate = BASE64_STANDARD.decode(request["status"]["certificate"].as_str()?).ok()?;
     String::from_utf8(certificate).ok()
 }
 
-/// An object outside of all namespaces.
+/// Returns a cluster-scoped object.
 pub fn global<'a>(resource: &'a Resource, name: &'a str) -> Target<'a> {
     Target { resource, namespace: None, name: Some(name), subresource: None }
 }
 
-/// What OCM's installer gives to those who want to join, and nothing more.
+/// Grants the rights that OCM's installer gives to joining clusters, and no more.
 fn give_bootstrap_rights(hub: &Cluster) {
     let group = "rbac.authorization.k8s.io";
     let rbac = |plural, kind| resource(group, plural, kind);
@@ -361,7 +361,7 @@ fn give_bootstrap_rights(hub: &Cluster) {
     );
 }
 
-/// Creates an object unless it is there.
+/// Creates an object if it does not exist.
 fn ensure(cluster: &Cluster, resource: &Resource, namespace: Option<&str>, mut object: Value) {
     object["apiVersion"] = json!(resource.api_version());
     object["kind"] = json!(resource.kind);

@@ -9,7 +9,7 @@ use std::{
 
 use crate::relay::loopback;
 
-/// An HTTP proxy that leads to one server whatever it is asked for, and remembers what it was.
+/// An HTTP proxy that connects to one server, whatever the request, and records requests.
 pub struct Proxy {
     pub address: SocketAddr,
     asked: Arc<Mutex<Vec<String>>>,
@@ -30,12 +30,12 @@ impl Proxy {
         Self { address, asked }
     }
 
-    /// As HTTPS_PROXY names it.
+    /// Returns its URL, for HTTPS_PROXY.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// The head of each request.
+    /// Returns the head of each request.
     pub fn asked(&self) -> Vec<String> {
         self.asked.lock().expect("lock").clone()
     }
@@ -49,10 +49,10 @@ fn tunnel(mut client: TcpStream, target: &str, asked: &Mutex<Vec<String>>) -> io
     join(client, server)
 }
 
-/// The head of a request.
+/// Reads the head of a request.
 ///
 /// # Errors
-/// Where the client ends before that.
+/// If the client disconnects before its end.
 pub fn read_head(client: &mut TcpStream) -> io::Result<String> {
     let (mut head, mut byte) = (Vec::new(), [0]);
     while !head.ends_with(b"\r\n\r\n") {
@@ -62,10 +62,10 @@ pub fn read_head(client: &mut TcpStream) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&head).into_owned())
 }
 
-/// Hands on what either says, until the client ends it.
+/// Forwards bytes in both directions until the client ends.
 ///
 /// # Errors
-/// Where a connection breaks.
+/// If a connection breaks.
 pub fn join(mut client: TcpStream, mut server: TcpStream) -> io::Result<()> {
     let (mut from, mut to) = (server.try_clone()?, client.try_clone()?);
     thread::spawn(move || {

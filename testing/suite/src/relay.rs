@@ -1,4 +1,4 @@
-//! A TCP relay in front of a server, which can cut the connection to it, on either kind of server.
+//! A TCP relay in front of an embedded or real server, which can cut its connections.
 
 use std::{
     io,
@@ -21,19 +21,19 @@ pub enum Way {
     Open,
     /// They are refused, and the existing ones are cut.
     Closed,
-    /// They are accepted, and no byte passes any more.
+    /// They are accepted, but no byte passes any more.
     Silent,
-    /// Packets vanish: no byte passes any more, and who wants to connect gets no answer.
+    /// Packets vanish: no byte passes any more, and new connections get no answer.
     Hole,
 }
 
-/// The relay; dropping it closes the way.
+/// The relay; dropping it closes its connections.
 pub struct Relay {
     pub address: SocketAddr,
     inner: Arc<Inner>,
 }
 
-/// What has passed so far: payload of TCP, so with TLS in it.
+/// The traffic so far: TCP payload, including TLS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     pub connections: u64,
@@ -46,7 +46,7 @@ struct Inner {
     to_server: AtomicU64,
     to_client: AtomicU64,
     way: AtomicU8,
-    /// Connections of an earlier age are silent for good.
+    /// Connections of an earlier age stay silent.
     age: AtomicUsize,
     target: Mutex<String>,
     connections: Mutex<Vec<TcpStream>>,
@@ -54,7 +54,7 @@ struct Inner {
     fillers: Mutex<Option<Full>>,
 }
 
-/// A listener whose backlog is taken up, and what takes it up: the kernel drops each further SYN.
+/// A listener with a full backlog, and the connections that fill it: the kernel drops each further SYN.
 type Full = (Socket, Vec<TcpStream>);
 
 fn fill(address: SocketAddr) -> io::Result<Full> {
@@ -62,15 +62,15 @@ fn fill(address: SocketAddr) -> io::Result<Full> {
     socket.set_reuse_address(true)?;
     socket.bind(&address.into())?;
     socket.listen(0)?;
-    // A backlog of 0 takes one connection; on a busy machine that lasts, too.
+    // A backlog of 0 takes one connection; on a busy machine, that takes time too.
     let mut fillers = vec![TcpStream::connect_timeout(&address, Duration::from_secs(2))?];
-    // Further ones show that it takes no more.
+    // Further connections show that the backlog is full.
     let more = || TcpStream::connect_timeout(&address, Duration::from_millis(100)).ok();
     fillers.extend(std::iter::from_fn(more).take(8));
     Ok((socket, fillers))
 }
 
-/// The address of the loopback that is of one family with `target`.
+/// Returns the loopback address of the same family as `target`.
 pub(crate) fn loopback(target: &str) -> IpAddr {
     match target.parse() {
         Ok(SocketAddr::V6(_)) => Ipv6Addr::LOCALHOST.into(),
@@ -79,12 +79,12 @@ pub(crate) fn loopback(target: &str) -> IpAddr {
 }
 
 impl Relay {
-    /// A relay on a free port of the loopback, of the family of `target` ("host:port").
+    /// Starts a relay on a free loopback port, in the address family of `target` ("host:port").
     pub fn to(target: &str) -> Self {
         Self::on(SocketAddr::new(loopback(target), 0), target)
     }
 
-    /// The same on an address of the caller's.
+    /// Starts a relay on the caller's address.
     pub fn on(address: SocketAddr, target: &str) -> Self {
         let listener = TcpListener::bind(address).expect("a free port");
         let address = listener.local_addr().expect("its address");
@@ -113,7 +113,7 @@ impl Relay {
                 if self.accepting().is_none() {
                     self.listen(self.bind_again());
                 }
-                // What was silent cannot speak again.
+                // Silent connections cannot recover.
                 if way == Way::Open {
                     self.cut();
                 }
@@ -130,25 +130,25 @@ impl Relay {
         }
     }
 
-    /// Ends all connections; new ones pass as before.
+    /// Ends all connections; new ones are handled as before.
     pub fn cut(&self) {
         for connection in self.inner.connections.lock().expect("lock").drain(..) {
             let _ = connection.shutdown(Shutdown::Both);
         }
     }
 
-    /// Forgets all connections without a word, as a firewall does with idle ones; new ones pass.
+    /// Forgets all connections silently, like a firewall with idle ones; new ones pass.
     pub fn forget(&self) {
         self.inner.age.fetch_add(1, SeqCst);
     }
 
-    /// Leads to another server from the next connection on.
+    /// Ends all connections and leads new ones to another server.
     pub fn redirect(&self, target: &str) {
         target.clone_into(&mut self.inner.target.lock().expect("lock"));
         self.cut();
     }
 
-    /// What has passed so far.
+    /// Returns the traffic so far.
     pub fn traffic(&self) -> Traffic {
         let inner = &self.inner;
         Traffic {
@@ -169,7 +169,7 @@ impl Relay {
     fn stop_listening(&self) {
         self.fillers().take();
         if let Some(accepting) = self.accepting().take() {
-            // Wakes accept(), which then lets go of the port.
+            // Wakes accept(), which then releases the port.
             let _ = TcpStream::connect_timeout(&self.address, Duration::from_millis(200));
             accepting.join().expect("the relay works");
         }
@@ -207,7 +207,7 @@ impl Inner {
             return None;
         };
         self.remember(&server);
-        // Two small writes in a row would otherwise wait 40 ms for an acknowledgement.
+        // Otherwise, two small writes in a row would wait 40 ms for an acknowledgement.
         client.set_nodelay(true).and_then(|()| server.set_nodelay(true)).ok()?;
         let (client_end, server_end) = (client.try_clone().ok()?, server.try_clone().ok()?);
         let back = self.clone();
@@ -234,7 +234,7 @@ impl Inner {
             if self.is_silent() || self.age.load(SeqCst) != age {
                 continue;
             }
-            // Counted first: who sees the effect finds it in the count.
+            // Counted first, so that the count includes every visible effect.
             passed.fetch_add(count as u64, SeqCst);
             if io::Write::write_all(&mut to, &chunk[..count]).is_err() {
                 break;

@@ -1,4 +1,4 @@
-//! Files of the repository, and the blocks that its pages mark.
+//! Files of the repository, and the marked blocks in its pages.
 
 use std::{
     fs,
@@ -17,13 +17,13 @@ pub fn page(path: impl AsRef<Path>) -> String {
         .unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// What is between the marks of this name on a page, without the lines of the marks.
+/// Returns the text between the marks of this name on a page, without the marks' lines.
 pub fn block<'a>(page: &'a str, name: &str) -> Option<&'a str> {
     let (_, rest) = page.split_once(&format!("<!-- {name} -->\n"))?;
     Some(rest.split_once("<!-- end -->")?.0)
 }
 
-/// The objects of a file in manifests/; `names` are put in the places that a component fills.
+/// Returns the objects of a file in manifests/; `names` replaces placeholders that a component fills.
 pub fn objects(file: &str, names: &[(&str, &str)]) -> Vec<Value> {
     let text = page(Path::new("manifests").join(file));
     let text = names.iter().fold(text, |text, (place, name)| text.replace(place, name));

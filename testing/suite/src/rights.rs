@@ -1,4 +1,4 @@
-//! Rights: what a user may do, and how a test takes a right away and gives it back, on either server.
+//! Rights: what a user may do, and how a test revokes a right and restores it, on either server.
 
 use std::slice;
 
@@ -17,7 +17,7 @@ static ROLE_BINDINGS: Resource =
 static REVIEWS: Resource =
     Resource::v1("authorization.k8s.io", "subjectaccessreviews", "SubjectAccessReview");
 
-/// A right that a program has lost for now.
+/// A temporarily revoked right of a program.
 pub struct Revoked<'a> {
     cluster: &'a Cluster,
     namespace: &'a str,
@@ -26,8 +26,8 @@ pub struct Revoked<'a> {
     rules: Value,
 }
 
-/// Takes a right away: on the embedded server by a fault, on the real one from the Role. Only in
-/// namespaces that begin with `revoked-`, where [`audit`](crate::audit) expects a 403.
+/// Revokes a right: on the embedded server by a fault, on the real one from the Role. Only in namespaces that begin
+/// with `revoked-`, where [`audit`](crate::audit) expects a 403.
 pub fn revoke<'a>(
     cluster: &'a Cluster,
     namespace: &'a str,
@@ -55,7 +55,7 @@ pub fn revoke<'a>(
     let all = object["rules"].as_array_mut().expect("rules");
     all.retain(|rule| rule["verbs"].as_array().is_some_and(|verbs| !verbs.is_empty()));
     cluster.client.replace(&target, &object).expect("the Role is replaced");
-    // The authorizer has a watch of its own, which may lag behind.
+    // The authorizer has its own watch, which may lag behind.
     let subject = subject(cluster, namespace, role);
     eventually("the right is gone", || {
         taken.iter().all(|right| !may(cluster, &subject, namespace, right))
@@ -63,7 +63,7 @@ pub fn revoke<'a>(
     Revoked { cluster, namespace, role, rule: 0, rules }
 }
 
-/// The user bound to the Role by the RoleBinding of the same name.
+/// Returns the user that the RoleBinding of the same name binds to the Role.
 fn subject(cluster: &Cluster, namespace: &str, role: &str) -> String {
     let binding = cluster.get(&ROLE_BINDINGS.object(namespace, role)).expect("the RoleBinding");
     let subject = &binding["subjects"][0];
@@ -74,7 +74,7 @@ fn subject(cluster: &Cluster, namespace: &str, role: &str) -> String {
     }
 }
 
-/// Whether the user may do this, in any namespace if none is given.
+/// Returns whether the user has this right, in any namespace if none is given.
 pub fn may(cluster: &Cluster, user: &str, namespace: &str, right: &Right) -> bool {
     let (resource, subresource) = right.resource.split_once('/').unwrap_or((&right.resource, ""));
     let attributes = json!({
@@ -89,7 +89,7 @@ pub fn may(cluster: &Cluster, user: &str, namespace: &str, right: &Right) -> boo
 }
 
 impl Revoked<'_> {
-    /// Gives it back.
+    /// Restores the right.
     pub fn grant(self) {
         if !real() {
             self.cluster.faults().remove(self.rule);

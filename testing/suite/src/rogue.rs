@@ -17,7 +17,7 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
 };
 
-/// An authority that signs whatever a test needs.
+/// A CA that signs whatever a test needs.
 pub struct Authority {
     params: CertificateParams,
     key: KeyPair,
@@ -40,12 +40,12 @@ impl Authority {
         Self { params, key, pem }
     }
 
-    /// Its own certificate and key, for a server that shows them.
+    /// Returns its own certificate and key, for a server that presents them.
     pub fn own(&self) -> (String, String) {
         (self.pem.clone(), self.key.serialize_pem())
     }
 
-    /// Certificate and key, PEM, for `names` (DNS names or IP addresses).
+    /// Returns a certificate and key, in PEM, for `names` (DNS names or IP addresses).
     pub fn sign(
         &self,
         names: &[&str],
@@ -99,7 +99,7 @@ impl Rogue {
                     return;
                 }
                 seen.connections.fetch_add(1, SeqCst);
-                // An error is the client's refusal.
+                // An error means that the client refused.
                 let _ = serve(connection, &config, &answer, &seen.requests);
             }
         });
@@ -110,7 +110,7 @@ impl Rogue {
         self.counts.connections.load(SeqCst)
     }
 
-    /// Requests that arrived, credentials and all.
+    /// Returns the number of requests that arrived, including their credentials.
     pub fn requests(&self) -> usize {
         self.counts.requests.load(SeqCst)
     }

@@ -1,5 +1,5 @@
-//! The stage of a scenario: a hub, a managed cluster, an add-on's pod in it and the sidecar's identity
-//! with just the rights of the manifests.
+//! The stage of a scenario: a hub, a managed cluster, an add-on's pod in it, and the sidecar's identity with only the
+//! rights of the manifests.
 
 use std::{path::PathBuf, process::Command, sync::Arc};
 
@@ -30,12 +30,12 @@ const GROUP: &str = "system:open-cluster-management:cluster:cluster1:addon:my-ad
 pub struct Scene {
     pub hub: Arc<Cluster>,
     pub managed: Arc<Cluster>,
-    /// The way to each server.
+    /// The relays to both servers.
     pub hub_relay: Relay,
     pub managed_relay: Relay,
-    /// Namespace of the Lease on the hub, as if it were the cluster's.
+    /// The namespace of the Lease on the hub, in place of the cluster's own.
     pub cluster: String,
-    /// Namespace of the add-on on the managed cluster.
+    /// The namespace of the add-on on the managed cluster.
     pub namespace: String,
     pub directory: TempDir,
 }
@@ -51,13 +51,13 @@ impl Scene {
         Self::on(hub, managed, name)
     }
 
-    /// The same on servers of the caller's.
+    /// Sets the stage on the caller's servers.
     pub fn on(hub: Arc<Cluster>, managed: Arc<Cluster>, name: &str) -> Self {
         let (cluster, namespace) = (hub.new_namespace(name), managed.new_namespace(name));
         Self::within(hub, managed, cluster, namespace)
     }
 
-    /// The same in namespaces that exist.
+    /// Sets the stage in existing namespaces.
     pub fn within(
         hub: Arc<Cluster>,
         managed: Arc<Cluster>,
@@ -87,7 +87,7 @@ impl Scene {
 
     // --- the hub's credentials ---
 
-    /// Fresh credentials for the hub: another certificate each time.
+    /// Returns new credentials for the hub, with a new certificate each time.
     pub fn new_credentials(&self) -> Data {
         self.credentials_for(&self.hub, &self.hub_relay.address.to_string())
     }
@@ -97,7 +97,7 @@ impl Scene {
         hub_secret(address, &hub.ca, &pair)
     }
 
-    /// The sidecar's user on the hub.
+    /// Returns the sidecar's user on the hub.
     pub fn hub_user(&self) -> String {
         format!("{GROUP}:agent:{}", self.cluster)
     }
@@ -122,7 +122,7 @@ impl Scene {
         self.managed.create(&PODS.collection(&self.namespace), &pod);
     }
 
-    /// The Ready condition of the pod.
+    /// Sets the Ready condition of the pod.
     pub fn set_ready(&self, ready: bool) {
         let status = if ready { "True" } else { "False" };
         self.set_pod_status(&json!({"conditions": [{"type": "Ready", "status": status}]}));
@@ -133,7 +133,7 @@ impl Scene {
         self.managed.merge(&target, &json!({"status": status}));
     }
 
-    /// Changes with every pod of the name.
+    /// Returns the pod's uid, which changes with every pod of the name.
     pub fn pod_uid(&self) -> Option<String> {
         let pod = self.managed.get(&PODS.object(&self.namespace, POD))?;
         Some(pod["metadata"]["uid"].as_str()?.to_owned())
@@ -145,7 +145,7 @@ impl Scene {
 
     // --- the Leases ---
 
-    /// The Lease on the hub.
+    /// Returns the Lease on the hub.
     pub fn lease(&self) -> Option<Value> {
         self.hub.get(&self.hub_lease())
     }
@@ -154,12 +154,12 @@ impl Scene {
         LEASES.object(&self.cluster, ADDON)
     }
 
-    /// The Lease on the managed cluster.
+    /// Returns the Lease on the managed cluster.
     pub fn managed_lease(&self) -> Option<Value> {
         self.managed.get(&LEASES.object(&self.namespace, ADDON))
     }
 
-    /// Waits until the Lease on the hub was renewed `times` more, counting from now.
+    /// Waits for `times` renewals of the Lease on the hub, from now on.
     #[track_caller]
     pub fn wait_for_renewals(&self, times: usize) {
         let mut last = renew_time(self.lease().as_ref());
@@ -169,22 +169,22 @@ impl Scene {
             })
             .into();
         }
-        // The server has it; its answer may still be on the way.
+        // The server's answer may still be on its way.
         pause(100);
     }
 
-    /// Checks that the Lease on the hub stays as it is, or stays absent.
+    /// Checks that the Lease on the hub stays unchanged, or absent.
     #[track_caller]
     pub fn ages(&self, milliseconds: u64) {
-        // What was on its way may still arrive.
+        // A renewal may still be on its way.
         pause(100);
         let before = self.lease();
         throughout(milliseconds, "the Lease ages", || self.lease() == before);
     }
 
-    // --- more rights, with the Roles of the manifests ---
+    // --- additional rights, with the manifests' Roles ---
 
-    /// Makes a service account on the hub with the rights of the add-on, for tokens.
+    /// Creates a service account on the hub with the add-on's rights, for tokens.
     pub fn create_hub_account(&self) {
         let account =
             json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ADDON}});
@@ -198,42 +198,42 @@ impl Scene {
         self.hub.apply(&binding, &self.cluster);
     }
 
-    /// A new token of that account.
+    /// Requests a token of that account.
     pub fn hub_token(&self) -> String {
         identity::token(&self.hub, &self.cluster, ADDON)
     }
 
-    /// The data of a Secret whose kubeconfig holds a token.
+    /// Returns the data of a Secret whose kubeconfig has a token.
     pub fn token_secret(&self, token: &str) -> Data {
         let kubeconfig = self.hub_kubeconfig(&json!({"token": token}));
         [("kubeconfig".to_owned(), kubeconfig.into_bytes())].into()
     }
 
-    /// A kubeconfig for the hub.
+    /// Returns a kubeconfig for the hub.
     pub fn hub_kubeconfig(&self, user: &Value) -> String {
         let address = self.hub_relay.address.to_string();
         identity::kubeconfig(&address, &self.hub.ca, user).to_string()
     }
 
-    /// Writes a file of the scene's.
+    /// Writes a file to the scene's directory.
     pub fn write(&self, name: &str, content: &str) -> PathBuf {
         files::write(self.directory.path(), name, content)
     }
 
     // --- the sidecar ---
 
-    /// The kubeconfig of the sidecar's service account for the managed cluster, in a file.
+    /// Writes the kubeconfig of the sidecar's service account for the managed cluster to a file.
     pub fn managed_kubeconfig(&self) -> PathBuf {
         self.managed_kubeconfig_by(&self.managed_relay, "managed.kubeconfig")
     }
 
-    /// The same by another way.
+    /// Writes the same through another relay.
     pub fn managed_kubeconfig_by(&self, relay: &Relay, name: &str) -> PathBuf {
         let text = identity::kubeconfig_of_account(&self.managed, relay, &self.namespace, ADDON);
         self.write(name, &text)
     }
 
-    /// The program as its container would start it, with a period of 1 s; more flags may follow.
+    /// Returns the program's command as in its container, with a period of 1 s; more flags may follow.
     pub fn command(&self, port: u16) -> Command {
         let mut command = self.bare_command();
         command
@@ -246,7 +246,7 @@ impl Scene {
         command
     }
 
-    /// The program with nothing but the way to its local cluster.
+    /// Returns the program's command with only the path to its local cluster.
     pub fn bare_command(&self) -> Command {
         let mut command = bare(&program("addon-lease-controller"));
         command
@@ -263,7 +263,7 @@ impl Scene {
         })
     }
 
-    /// Starts the sidecar after changes to its command.
+    /// Starts the sidecar after `change` to its command.
     pub fn start_as(&self, change: impl FnOnce(&mut Command)) -> Sidecar {
         let port = free_port();
         let mut command = self.command(port);
@@ -271,7 +271,7 @@ impl Scene {
         Sidecar::spawn(command, port)
     }
 
-    /// Starts the sidecar with nothing about the hub: what keeps a Lease on its local cluster.
+    /// Starts the sidecar without settings for the hub: it only keeps a Lease on its local cluster.
     pub fn start_managed(&self, more: &[&str]) -> Sidecar {
         let port = free_port();
         let mut command = self.bare_command();
@@ -285,14 +285,14 @@ impl Scene {
     }
 }
 
-/// `spec.renewTime`, as written.
+/// Returns `spec.renewTime` as written.
 pub fn renew_time(lease: Option<&Value>) -> Option<String> {
     let time = lease?["spec"]["renewTime"].as_str()?;
     assert!(parse_micro_time(time).is_some(), "{time} is a MicroTime");
     Some(time.to_owned())
 }
 
-/// The rights of the manifests on "managed" or the "hub", with the account that has them.
+/// Returns the rights of the manifests on "managed" or "hub", and the account that has them.
 pub fn manifests(part: &str) -> Vec<Value> {
     let component = "components/addon-lease-controller";
     let base = "addon-lease-controller";

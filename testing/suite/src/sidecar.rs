@@ -28,16 +28,16 @@ pub struct Sidecar {
     pub port: u16,
 }
 
-/// The programs promise to end within a second of SIGTERM. Tests allow another for a busy machine; `budget` does not.
+/// Programs promise to end within a second of SIGTERM. Tests allow another for a busy machine; `budget` does not.
 pub const AT_ONCE: Duration = Duration::from_secs(2);
 
 type Lines = Arc<Mutex<Vec<String>>>;
 
-/// The highest level of the log: what is printed there must hold no secret.
+/// The most verbose log level; even its output must not contain secrets.
 pub const VERBOSE: [&str; 2] = ["-v", "5"];
 
-/// Where the product's programs are: in `BIN_DIR`, else next to the tests, and for demo, soak and budget
-/// the static ones in `dist/`.
+/// Returns a program's path: in `BIN_DIR`, else next to the tests; for demo, soak and budget, the static one in
+/// `dist/`.
 pub fn program(name: &str) -> PathBuf {
     let directory = env::var_os("BIN_DIR").map(PathBuf::from).unwrap_or_else(|| {
         let test = env::current_exe().expect("the path of this program");
@@ -55,12 +55,12 @@ pub fn program(name: &str) -> PathBuf {
     program.canonicalize().expect("its path")
 }
 
-/// A port that nobody listens on; below those that the system gives to connections, so that none takes
-/// it before it is used.
+/// Returns a port without a listener. It is below the system's ephemeral ports, so that no connection takes it before
+/// it is used.
 pub fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     loop {
-        // Programs that start together have neighbouring numbers.
+        // Programs that start together have neighboring process ids.
         let start = (std::process::id() as u16).wrapping_mul(40_503);
         let port = 12_000 + start.wrapping_add(NEXT.fetch_add(1, SeqCst)) % 20_000;
         if TcpListener::bind(("127.0.0.1", port)).is_ok() {
@@ -69,22 +69,21 @@ pub fn free_port() -> u16 {
     }
 }
 
-/// A command with nothing in its environment but what a container has.
+/// Returns a command with only a container's environment.
 pub fn bare(program: &Path) -> Command {
     let mut command = Command::new(program);
     command.env_clear().env("PATH", "/usr/bin:/bin").stdin(Stdio::null()).stdout(Stdio::null());
     command
 }
 
-/// `words`, then the program of `command` with its arguments, in its environment.
+/// Returns `words` followed by the program of `command` and its arguments, in its environment.
 pub fn behind(words: &[&str], command: &Command) -> Command {
     let mut other = Command::new(words[0]);
     other.args(&words[1..]).arg(command.get_program());
     as_in(command, other)
 }
 
-/// `command` with the static program in the place of its own, where `make dist` has built that and `BIN_DIR`
-/// names no other.
+/// Returns `command` with the static program instead of its own, if `make dist` built it and `BIN_DIR` is not set.
 pub fn shipped(command: &Command) -> Option<Command> {
     if env::var_os("BIN_DIR").is_some() {
         return None;
@@ -94,7 +93,7 @@ pub fn shipped(command: &Command) -> Option<Command> {
     dist.is_file().then(|| as_in(command, Command::new(dist)))
 }
 
-/// `other` with the arguments and the environment of `command` too.
+/// Adds the arguments and the environment of `command` to `other`.
 fn as_in(command: &Command, mut other: Command) -> Command {
     other.args(command.get_args()).env_clear();
     for (name, value) in command.get_envs() {
@@ -104,8 +103,8 @@ fn as_in(command: &Command, mut other: Command) -> Command {
     other
 }
 
-/// The sentence of a usage error. Only a pointer to the help follows: people see just the last lines of the log of a
-/// container that exited.
+/// Returns the sentence of a usage error. Only a pointer to the help follows it, because people see only the last log
+/// lines of an exited container.
 #[track_caller]
 pub fn usage_error<'a>(program: &str, stderr: &'a str) -> &'a str {
     let help = format!("\nRun '{program} -help' for usage.\n");
@@ -114,7 +113,7 @@ pub fn usage_error<'a>(program: &str, stderr: &'a str) -> &'a str {
     sentence
 }
 
-/// The families of a page of metrics, each described once, its samples together and no series twice.
+/// Returns the families of a page of metrics; checks descriptions, the order of samples, and unique series.
 #[track_caller]
 pub fn families(metrics: &str) -> Vec<&str> {
     let (mut families, mut kind, mut series) = (Vec::new(), "", BTreeSet::new());
@@ -145,12 +144,12 @@ pub fn families(metrics: &str) -> Vec<&str> {
     families
 }
 
-/// Whether a line of the log holds `part`, in which quotes are as in the value and not escaped.
+/// Returns whether a log line contains `part`, whose quotes are not escaped.
 fn holds(line: &str, part: &str) -> bool {
     line.contains(part) || line.replace("\\\"", "\"").contains(part)
 }
 
-/// Reads what a process writes, line by line, until nobody can write any more.
+/// Reads the output of a process, line by line, until all writers are gone.
 fn collect(from: impl Read + Send + 'static, lines: Lines, shown: bool) -> JoinHandle<()> {
     thread::spawn(move || {
         for line in BufReader::new(from).lines().map_while(Result::ok) {
@@ -163,7 +162,7 @@ fn collect(from: impl Read + Send + 'static, lines: Lines, shown: bool) -> JoinH
 }
 
 impl Sidecar {
-    /// Starts `command`; `port` is where its endpoint will be, 0 for nowhere.
+    /// Starts `command`; `port` is its endpoint's, or 0 for none.
     pub fn spawn(mut command: Command, port: u16) -> Self {
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let mut child = child.expect("the program starts");
@@ -181,12 +180,12 @@ impl Sidecar {
         self.child.id()
     }
 
-    /// The log so far.
+    /// Returns the log so far.
     pub fn log(&self) -> String {
         self.lines.lock().expect("lock").join("\n")
     }
 
-    /// Its standard output, once it has ended.
+    /// Returns its standard output, once it has ended.
     #[track_caller]
     pub fn printed(&self) -> String {
         let [reader, _] = &self.readers;
@@ -194,18 +193,18 @@ impl Sidecar {
         self.printed.lock().expect("lock").join("\n")
     }
 
-    /// How many lines of the log hold `part`.
+    /// Returns the number of log lines that contain `part`.
     pub fn count(&self, part: &str) -> usize {
         self.lines.lock().expect("lock").iter().filter(|line| holds(line, part)).count()
     }
 
-    /// The same of warnings and errors alone: at higher levels a retry is logged too.
+    /// Counts only warnings and errors: at higher levels, a retry is logged too.
     pub fn warnings(&self, part: &str) -> usize {
         let lines = self.lines.lock().expect("lock");
         lines.iter().filter(|line| line.starts_with(['W', 'E']) && holds(line, part)).count()
     }
 
-    /// Waits for a line that holds `part`.
+    /// Waits for a log line that contains `part`.
     #[track_caller]
     pub fn wait_for(&self, part: &str) {
         self.wait_for_times(part, 1);
@@ -220,7 +219,7 @@ impl Sidecar {
         }
     }
 
-    /// A request to the endpoint; code 0 if nobody answers.
+    /// Sends a request to the endpoint; returns code 0 without an answer.
     pub fn ask(&self, path: &str) -> (u16, String) {
         let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.port)) else {
             return (0, String::new());
@@ -239,7 +238,7 @@ impl Sidecar {
         (code, body)
     }
 
-    /// Waits until the endpoint answers `path` with `code`.
+    /// Waits until the endpoint answers `path` with `code`; returns the body.
     #[track_caller]
     pub fn wait_for_code(&self, path: &str, code: u16) -> String {
         let mut last = (0, String::new());
@@ -252,7 +251,7 @@ impl Sidecar {
         last.1
     }
 
-    /// A value of /metrics, by name and labels as printed.
+    /// Returns a value of /metrics, by name and labels as printed.
     pub fn metric(&self, sample: &str) -> Option<f64> {
         let metrics = self.ask("/metrics").1;
         metrics.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' ')?.parse().ok())
@@ -264,13 +263,13 @@ impl Sidecar {
         assert!(status.is_ok_and(|status| status.success()), "kill -{signal} {pid}");
     }
 
-    /// Sends SIGTERM and waits; the exit code and how long it took.
+    /// Sends SIGTERM and waits; returns the exit code and the duration.
     #[track_caller]
     pub fn terminate(&mut self) -> (Option<i32>, Duration) {
         self.ending(|process| process.signal("TERM"))
     }
 
-    /// The same after whatever `end` does to the running process.
+    /// Runs `end` and waits; returns the exit code and the duration.
     #[track_caller]
     pub fn ending(&mut self, end: impl FnOnce(&Self)) -> (Option<i32>, Duration) {
         end(self);
@@ -281,13 +280,13 @@ impl Sidecar {
         (status.code(), time)
     }
 
-    /// SIGTERM ends it with exit code 0, [at once](AT_ONCE).
+    /// Checks that SIGTERM ends it with exit code 0, [at once](AT_ONCE).
     #[track_caller]
     pub fn ends_at_once(&mut self) {
         self.ends_at_once_by(|process| process.signal("TERM"));
     }
 
-    /// The same, and it says so.
+    /// Also checks that it logs the signal.
     #[track_caller]
     pub fn stops_as_asked(&mut self) {
         self.ends_at_once();
@@ -315,7 +314,7 @@ impl Sidecar {
         eventually("the process ends", || child.try_wait().expect("its state"))
     }
 
-    /// The readers may be behind the process, but not if a child of that has the pipe, too.
+    /// Waits for the readers, which may lag behind, but not forever: a child process may hold the pipe too.
     fn read_to_the_end(&self) {
         let end = Instant::now() + Duration::from_secs(3);
         while !self.readers.iter().all(JoinHandle::is_finished) && Instant::now() < end {
@@ -323,7 +322,7 @@ impl Sidecar {
         }
     }
 
-    /// Ends the process as a crash would.
+    /// Kills the process, like a crash.
     pub fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -333,14 +332,14 @@ impl Sidecar {
         self.child.try_wait().is_ok_and(|status| status.is_none())
     }
 
-    /// A field of /proc/PID/status in KiB, such as VmRSS or RssAnon.
+    /// Returns a field of /proc/PID/status in KiB, such as VmRSS or RssAnon.
     pub fn memory(&self, field: &str) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap_or_default();
         let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
         line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0)
     }
 
-    /// Its command line and its environment.
+    /// Returns its command line and its environment.
     pub fn command_line(&self) -> String {
         let read = |what: &str| fs::read(format!("/proc/{}/{what}", self.pid())).expect("of /proc");
         ["cmdline", "environ"]
@@ -348,7 +347,7 @@ impl Sidecar {
             .join(" ")
     }
 
-    /// The CPU time that it has taken, to 10 ms: a tick wherever Linux runs containers.
+    /// Returns its CPU time so far, to 10 ms: one tick wherever Linux runs containers.
     pub fn cpu_time(&self) -> Duration {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap_or_default();
         let fields = stat.rsplit(')').next().unwrap_or_default();
@@ -356,7 +355,7 @@ impl Sidecar {
         Duration::from_millis(ticks.filter_map(|ticks| ticks.parse::<u64>().ok()).sum::<u64>() * 10)
     }
 
-    /// How many descriptors it has open.
+    /// Returns the number of its open file descriptors.
     pub fn descriptors(&self) -> usize {
         fs::read_dir(format!("/proc/{}/fd", self.pid())).map_or(0, Iterator::count)
     }

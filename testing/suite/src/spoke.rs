@@ -1,5 +1,5 @@
-//! The stage of a cluster that joins a hub: its namespace with just the rights of the manifests, the
-//! ways to both servers, the bootstrap credentials, and what comes of them.
+//! The stage of a cluster that joins a hub: its namespace with only the rights of the manifests, the relays to both
+//! servers, the bootstrap credentials, and their results.
 
 pub mod go;
 pub mod klusterlet;
@@ -39,7 +39,7 @@ pub const PENDING: &str = "hub-kubeconfig-secret-pending";
 pub const BOOTSTRAP: &str = "bootstrap-hub-kubeconfig";
 pub const AGENT: &str = "agent1";
 
-// Lines of the log: some tests wait for each of them and others rule it out.
+// Log lines: some tests wait for them, others rule them out.
 
 /// The session with the hub ends.
 pub const EXPIRED: &str = "the certificate for the hub has expired";
@@ -49,14 +49,14 @@ pub const UNKNOWN: &str = "the hub at the new address does not know this agent";
 pub struct Spoke {
     pub hub: Arc<Hub>,
     pub managed: Arc<Cluster>,
-    /// The way to each server.
+    /// The relays to both servers.
     pub hub_relay: Relay,
     pub managed_relay: Relay,
     /// The cluster's name on the hub.
     pub cluster: String,
-    /// With which identity it asks to join.
+    /// The identity with which it requests to join.
     pub how: Bootstrap,
-    /// Namespace of the agent on the managed cluster.
+    /// The namespace of the agent on the managed cluster.
     pub namespace: String,
     /// The names of its Secrets.
     pub secret: String,
@@ -65,23 +65,23 @@ pub struct Spoke {
 }
 
 impl Spoke {
-    /// A cluster that a person has to accept, with a bootstrap Secret; its name begins with `name`.
+    /// Sets the stage for a cluster that a person must accept, with a bootstrap Secret; its name begins with `name`.
     pub fn new(name: &str) -> Self {
         Self::joining(Hub::new(), name, Bootstrap::Manual)
     }
 
-    /// The same for a cluster that the hub accepts by itself.
+    /// Sets the stage for a cluster that the hub accepts automatically.
     pub fn auto(name: &str) -> Self {
         Self::joining(Hub::new(), name, Bootstrap::Auto)
     }
 
-    /// The same on a hub of the caller's.
+    /// Sets the stage on the caller's hub.
     pub fn joining(hub: Arc<Hub>, name: &str, how: Bootstrap) -> Self {
         let managed = if real() { Cluster::real("managed") } else { Cluster::embedded("managed") };
         Self::between(hub, managed, name, how)
     }
 
-    /// The same on servers of the caller's.
+    /// Sets the stage on the caller's servers.
     pub fn between(hub: Arc<Hub>, managed: Arc<Cluster>, name: &str, how: Bootstrap) -> Self {
         let namespace = managed.new_namespace(name);
         let spoke = Self::bare(hub, managed, namespace, how);
@@ -93,7 +93,7 @@ impl Spoke {
         spoke
     }
 
-    /// A new namespace's name is a new name for the cluster too.
+    /// The cluster is named after its new namespace, so that its name is new too.
     pub(crate) fn bare(
         hub: Arc<Hub>,
         managed: Arc<Cluster>,
@@ -115,7 +115,7 @@ impl Spoke {
         }
     }
 
-    /// Gives the agent those of these manifests' rights that are on what is in no namespace.
+    /// Grants the agent the cluster-scoped rights among these manifests.
     pub(crate) fn allow_cluster_scoped(&self, cluster: &Cluster, manifests: &[Value]) {
         let is_cluster_scoped =
             |it: &&Value| it["kind"].as_str().is_some_and(|kind| kind.starts_with("Cluster"));
@@ -137,17 +137,17 @@ impl Spoke {
         }
     }
 
-    /// A new namespace for add-ons, with the agent's rights on their Leases and Secrets there.
+    /// Creates a namespace for add-ons, with the agent's rights on their Leases and Secrets there.
     pub fn addon_namespace(&self) -> String {
         let namespace = self.managed.new_namespace(&format!("{}-addons", self.namespace));
         self.allow_addons(&self.managed, &namespace);
         namespace
     }
 
-    /// Gives the agent its rights in a namespace of add-ons.
+    /// Grants the agent its rights in a namespace of add-ons.
     pub fn allow_addons(&self, cluster: &Cluster, namespace: &str) {
         for mut manifest in cluster_rights().into_iter().chain(addon_rights()) {
-            // In a Role, as the manifest has it: on the real control plane, others have add-ons too.
+            // As a Role, because other tests on the real control plane have add-ons too.
             let kind = manifest["kind"].as_str().expect("a kind").replacen("Cluster", "", 1);
             manifest["kind"] = kind.into();
             for subject in manifest["subjects"].as_array_mut().into_iter().flatten() {
@@ -160,8 +160,8 @@ impl Spoke {
         }
     }
 
-    /// Installs an add-on whose agent has just renewed its Lease, and gives it the certificate for the hub's API server
-    /// that its manager wants.
+    /// Installs an add-on whose agent has just renewed its Lease, and provides the API server certificate that its
+    /// manager wants.
     pub fn register_addon(&self, namespace: &str, name: &str) {
         let lease = json!({
             "apiVersion": LEASES.api_version(), "kind": "Lease", "metadata": {"name": name},
@@ -174,10 +174,10 @@ impl Spoke {
         self.hub.approve_next(&self.cluster);
     }
 
-    /// Waits until the hub knows of the Lease and the certificate of such an add-on.
+    /// Waits until the hub shows the Lease and the certificate of such an add-on.
     #[track_caller]
     pub fn wait_until_registered(&self, name: &str) {
-        // The Go agent looks every 30 s.
+        // The Go agent checks every 30 s.
         within(60, &format!("the hub knows all of {name}"), || {
             let addon = self.hub.addon(&self.cluster, name)?;
             let conditions = addon["status"]["conditions"].to_string();
@@ -188,7 +188,7 @@ impl Spoke {
 
     // --- the bootstrap credentials ---
 
-    /// A bootstrap kubeconfig with a new token, by the relay.
+    /// Returns a bootstrap kubeconfig with a new token, through the relay.
     pub fn bootstrap_kubeconfig(&self) -> String {
         self.hub.bootstrap_kubeconfig(&self.hub_relay.address.to_string(), self.how)
     }
@@ -199,7 +199,7 @@ impl Spoke {
         self.put_secret(&self.bootstrap, &data);
     }
 
-    /// The same in a file of the stage's.
+    /// Writes a bootstrap kubeconfig to a file.
     pub fn write_bootstrap(&self, kubeconfig: &str) -> PathBuf {
         self.write("bootstrap.kubeconfig", kubeconfig)
     }
@@ -210,7 +210,7 @@ impl Spoke {
         self.managed.put_secret(&self.namespace, name, data);
     }
 
-    /// The data of a Secret, decoded; None where there is no such Secret, or an empty one.
+    /// Returns the decoded data of a Secret; None if it does not exist or is empty.
     pub fn read_secret(&self, name: &str) -> Option<Data> {
         self.managed.read_secret(&self.namespace, name).filter(|data| !data.is_empty())
     }
@@ -219,29 +219,29 @@ impl Spoke {
         self.managed.delete(&SECRETS.object(&self.namespace, name));
     }
 
-    /// What the Secret with the hub's credentials holds.
+    /// Returns the content of the Secret with the hub's credentials.
     pub fn credential(&self) -> Option<Data> {
         self.read_secret(&self.secret)
     }
 
-    /// What is kept while a request waits for approval.
+    /// Returns what is stored while a CSR waits for approval.
     pub fn pending(&self) -> Option<Data> {
         self.stored(false)
     }
 
-    /// What is kept for add-ons.
+    /// Returns what is stored for add-ons.
     pub fn stored_for_addons(&self) -> Option<Data> {
         self.stored(true)
     }
 
-    /// What is stored for add-ons, whose keys alone have a `_`, or for the cluster.
+    /// Returns what is stored for add-ons, whose keys have a `_`, or for the cluster.
     fn stored(&self, for_addons: bool) -> Option<Data> {
         let mut data = self.read_secret(PENDING)?;
         data.retain(|key, _| key.contains('_') == for_addons);
         Some(data).filter(|data| !data.is_empty())
     }
 
-    /// The certificate in the Secret.
+    /// Returns the certificate in the Secret.
     pub fn certificate(&self) -> Option<Issued> {
         Issued::of(self.credential()?.get("tls.crt")?)
     }
@@ -254,12 +254,12 @@ impl Spoke {
         certificate
     }
 
-    /// The agent's user on the hub.
+    /// Returns the agent's user on the hub.
     pub fn user(&self) -> String {
         format!("{PREFIX}{}:{AGENT}", self.cluster)
     }
 
-    /// A client for the hub with what the Secret holds, as any consumer of it would make.
+    /// Returns a client for the hub with the Secret's credentials, like any consumer of it.
     pub fn as_agent(&self) -> Client {
         let access = kubeconfig::from_file(&self.credential_files());
         let timing = Timeouts::with_request(Duration::from_secs(10));
@@ -267,7 +267,7 @@ impl Spoke {
             .expect("a client")
     }
 
-    /// The kubeconfig among files with what the Secret holds, as the dumper would write them.
+    /// Writes the Secret's data to files, like the dumper; returns the kubeconfig's path.
     pub fn credential_files(&self) -> PathBuf {
         for (key, value) in self.credential().expect("the Secret") {
             fs::write(self.directory.path().join(key), value).expect("the file is written");
@@ -277,33 +277,33 @@ impl Spoke {
 
     // --- Events ---
 
-    /// The Events in the namespace, of either group.
+    /// Returns the Events in the namespace, of both groups.
     pub fn events(&self) -> Vec<Value> {
         let events = resource("", "events", "Event");
         let all = list(&self.managed.client, &events.collection(&self.namespace), "");
         all.expect("the Events are listed")
     }
 
-    /// How many Events have this reason.
+    /// Returns the number of Events with this reason.
     pub fn count_events(&self, reason: &str) -> usize {
         self.events().iter().filter(|event| event["reason"] == reason).count()
     }
 
     // --- the agent ---
 
-    /// Writes a file of the stage's.
+    /// Writes a file to the stage's directory.
     pub fn write(&self, name: &str, content: &str) -> PathBuf {
         files::write(self.directory.path(), name, content)
     }
 
-    /// The kubeconfig of the agent's service account for the managed cluster, in a file.
+    /// Writes the kubeconfig of the agent's service account for the managed cluster to a file.
     pub fn managed_kubeconfig(&self) -> PathBuf {
         let (cluster, relay) = (&self.managed, &self.managed_relay);
         let text = identity::kubeconfig_of_account(cluster, relay, &self.namespace, &account());
         self.write("managed.kubeconfig", &text)
     }
 
-    /// The program as its container would start it, but for where the bootstrap credentials are.
+    /// Returns the program's command as in its container, without bootstrap credentials.
     pub fn command(&self, port: u16) -> Command {
         let mut command = bare(&program("csr-bootstrapper"));
         command
@@ -332,7 +332,7 @@ impl Spoke {
         })
     }
 
-    /// Starts it after changes to its command, which names no bootstrap credentials yet.
+    /// Starts it after `change` to its command, which has no bootstrap credentials yet.
     pub fn start_as(&self, change: impl FnOnce(&mut Command)) -> Sidecar {
         let port = free_port();
         let mut command = self.command(port);
@@ -340,7 +340,7 @@ impl Spoke {
         Sidecar::spawn(command, port)
     }
 
-    /// Starts hub-kubeconfig-dumper with the agent's Secret, as in its pod; with the file that others read.
+    /// Starts hub-kubeconfig-dumper with the agent's Secret, as in its pod; returns it and the path that others read.
     pub fn start_dumper(&self, flags: &[&str]) -> (Sidecar, PathBuf) {
         let (port, files) = (free_port(), self.directory.path().join("files"));
         let mut command = bare(&program("hub-kubeconfig-dumper"));
@@ -356,8 +356,8 @@ impl Spoke {
     }
 }
 
-/// The objects of manifests/csr-bootstrapper that give rights on the managed cluster, with its components; and the
-/// right to create Secrets, as the klusterlet operator gives it.
+/// Returns the objects of manifests/csr-bootstrapper, with components, that grant rights on the managed cluster; and
+/// the right to create Secrets, which the klusterlet operator grants.
 pub fn rights() -> Vec<Value> {
     let mut all = shipped_rights();
     all.extend(manifests(&["leader-election/role", "leader-election/rolebinding"]));
@@ -374,23 +374,23 @@ pub fn rights() -> Vec<Value> {
     all
 }
 
-/// What manifests/csr-bootstrapper alone gives in its namespace.
+/// Returns what manifests/csr-bootstrapper alone grants in its namespace.
 fn shipped_rights() -> Vec<Value> {
     manifests(&["serviceaccount", "role", "rolebinding"])
 }
 
-/// The Secrets that manifests/csr-bootstrapper/secrets ships, empty.
+/// Returns the empty Secrets that manifests/csr-bootstrapper/secrets ships.
 pub fn shipped_secrets() -> Vec<Value> {
     manifests(&["secrets/secrets"])
 }
 
-/// The rights on what is not in its namespace, with the components'.
+/// Returns the rights outside its namespace, including the components'.
 pub fn cluster_rights() -> Vec<Value> {
     let namespaces = ["managed-namespaces/clusterrole", "managed-namespaces/clusterrolebinding"];
     manifests(&[["clusterrole", "clusterrolebinding"], namespaces].concat())
 }
 
-/// The same of those on the credentials of add-ons.
+/// Returns the rights on the credentials of add-ons.
 pub fn addon_rights() -> Vec<Value> {
     manifests(&["addons/role", "addons/rolebinding"])
 }
@@ -400,7 +400,7 @@ fn manifests(names: &[&str]) -> Vec<Value> {
     names.iter().flat_map(of).collect()
 }
 
-/// The service account of the manifests.
+/// Returns the service account of the manifests.
 fn account() -> String {
     shipped_rights()[0]["metadata"]["name"].as_str().expect("a name").to_owned()
 }

@@ -1,8 +1,8 @@
-//! The stage of copies between clusters: the local cluster and its remotes, kinds of all sorts, and
-//! remote-sync between them with just what it needs to get at both.
+//! The stage of copies between clusters: the local cluster and its remotes, various kinds, and remote-sync between them
+//! with only the rights and settings that it needs.
 //!
-//! On the real control plane all tests share two servers; there each keeps to namespaces that begin with
-//! a name of its own.
+//! On the real control plane, all tests share two servers. There, each uses only namespaces that begin with its own
+//! name.
 
 mod kinds;
 pub mod load;
@@ -30,23 +30,23 @@ pub use self::{
 };
 use crate::{cluster::Cluster, files, identity, real, relay::Relay};
 
-/// What the annotations and the finalizer begin with.
+/// The prefix of the annotations and the finalizer.
 pub const PREFIX: &str = "cloud.teleport.dev";
 pub const FINALIZER: &str = "cloud.teleport.dev/sync-local";
 pub const PAUSED: &str = "cloud.teleport.dev/paused";
 pub const HASH: &str = "cloud.teleport.dev/last-uploaded-hash";
 pub const REMOTE_GENERATION: &str = "cloud.teleport.dev/sync-remote-generation";
 pub const LOCAL_GENERATION: &str = "cloud.teleport.dev/sync-local-generation";
-/// On the target, which object it is a copy of; on its namespace, for which one it was created.
+/// On the target, which object it is a copy of; on its namespace, for which object it was created.
 pub const SOURCE: &str = "cloud.teleport.dev/source";
 /// The ConfigMap with the records of known clusters, by the default name of the Lease.
 pub const KNOWN_CLUSTERS: &str = "remote-sync-known-clusters";
 /// Its service account, on every cluster.
 const ACCOUNT: &str = "remote-sync";
 
-/// A cluster and the program's way to it.
+/// A cluster, and the program's relay to it.
 pub struct Side {
-    /// As the program calls it; empty for the local cluster.
+    /// The program's name for it; empty for the local cluster.
     pub name: String,
     pub cluster: Arc<Cluster>,
     pub relay: Relay,
@@ -54,12 +54,12 @@ pub struct Side {
     pub home: String,
 }
 
-/// The clusters, and what the program is told about them.
+/// The clusters, and the program's settings for them.
 pub struct Stage {
     /// The cluster of -kubeconfig.
     pub own: Side,
     pub remotes: Vec<Side>,
-    /// The canonical namespace; others of the scene begin with it.
+    /// The canonical namespace; the names of others on this stage begin with it.
     pub namespace: String,
     pub setting: Setting,
     pub directory: TempDir,
@@ -76,17 +76,17 @@ impl Side {
         Self { name: name.to_owned(), cluster, relay, home }
     }
 
-    /// The program's user there.
+    /// Returns the program's user there.
     pub fn user(&self) -> String {
         format!("system:serviceaccount:{}:{ACCOUNT}", self.home)
     }
 
-    /// A new token of that user.
+    /// Requests a token of that user.
     pub fn token(&self) -> String {
         identity::token(&self.cluster, &self.home, ACCOUNT)
     }
 
-    /// A kubeconfig with a new token.
+    /// Returns a kubeconfig with a new token.
     pub fn kubeconfig(&self) -> String {
         self.kubeconfig_with(&self.token())
     }
@@ -95,7 +95,7 @@ impl Side {
         self.kubeconfig_of(&json!({"token": token}))
     }
 
-    /// A kubeconfig with a certificate of an hour, which another server of the same authority takes too.
+    /// Returns a kubeconfig with a certificate for an hour, which another server with the same CA also accepts.
     pub fn kubeconfig_by_certificate(&self) -> String {
         let hour = Duration::from_secs(3600);
         let pair = self.cluster.server().client_certificate(&self.user(), &[], hour);
@@ -112,7 +112,7 @@ impl Side {
 }
 
 impl Stage {
-    /// The local cluster is the target of one remote, "hub".
+    /// Sets the stage: the local cluster is the target of one remote, "hub".
     pub fn pull(name: &str, setting: Setting) -> Self {
         let (hub, own) = match real() {
             true => (Cluster::real("hub"), Cluster::real("managed")),
@@ -121,7 +121,7 @@ impl Stage {
         Self::between(own, vec![("hub", hub)], name, setting)
     }
 
-    /// The same with one source of one kind, and where its copy will be.
+    /// Sets the same stage with one source of one kind; also returns the source and its target.
     pub fn with_widget(name: &str) -> (Self, Place, Place) {
         let stage = Self::pull(name, Setting::safe(&[&WIDGETS]));
         let (source, target) = stage.pair(&WIDGETS, "one");
@@ -129,7 +129,7 @@ impl Stage {
         (stage, source, target)
     }
 
-    /// On servers of the caller's.
+    /// Sets the stage on the caller's servers.
     pub fn between(
         own: Arc<Cluster>,
         remotes: Vec<(&str, Arc<Cluster>)>,
@@ -154,29 +154,29 @@ impl Stage {
         &self.remotes[0]
     }
 
-    /// All clusters, the own one last.
+    /// Returns all clusters, the local one last.
     pub fn sides(&self) -> impl Iterator<Item = &Side> {
         self.remotes.iter().chain([&self.own])
     }
 
     // --- objects ---
 
-    /// The object that owns the spec, by its canonical name; in the scene's namespace.
+    /// Returns the object that owns the spec, by its canonical name, in the stage's namespace.
     pub fn source(&self, kind: &'static Kind, name: &str) -> Place {
         self.source_in(0, kind, &self.namespace, name)
     }
 
-    /// Both of them.
+    /// Returns both of them.
     pub fn pair(&self, kind: &'static Kind, name: &str) -> (Place, Place) {
         (self.source(kind, name), self.target(kind, name))
     }
 
-    /// Its copy, which owns the status.
+    /// Returns its copy, which owns the status.
     pub fn target(&self, kind: &'static Kind, name: &str) -> Place {
         self.target_in(0, kind, &self.namespace, name)
     }
 
-    /// The same of the remote with this number, in any canonical namespace.
+    /// Returns the source of the remote with this number, in any canonical namespace.
     pub fn source_in(
         &self,
         remote: usize,
@@ -201,7 +201,7 @@ impl Stage {
         Place::new(&side.cluster, kind, &format!("{namespace}{suffix}"), name)
     }
 
-    /// The Secret at the source of that canonical name.
+    /// Returns the Secret beside the source, by its canonical name.
     pub fn source_secret(&self, name: &str) -> Place {
         self.source(secrets(), name)
     }
@@ -210,18 +210,18 @@ impl Stage {
         self.target(secrets(), name)
     }
 
-    /// The ConfigMap with the records of known clusters.
+    /// Returns the ConfigMap with the records of known clusters.
     pub fn known_clusters(&self) -> Place {
         Place::new(&self.own.cluster, &CONFIGS, &self.own.home, KNOWN_CLUSTERS)
     }
 
-    /// The source's namespace, an object itself.
+    /// Returns the source's namespace, as an object.
     pub fn source_namespace(&self) -> Place {
         let source = self.source(secrets(), "any");
         source.sibling(namespaces(), &source.namespace.clone().expect("a namespace"))
     }
 
-    /// The target's namespace, an object itself.
+    /// Returns the target's namespace, as an object.
     pub fn target_namespace(&self) -> Place {
         let target = self.target(secrets(), "any");
         target.sibling(namespaces(), &target.namespace.clone().expect("a namespace"))
@@ -232,7 +232,7 @@ impl Stage {
         self.target_namespace().create(&json!({"metadata": {"annotations": annotations}}));
     }
 
-    /// A Secret of the target that `owner` controls; `key` is `data`, as in upstream's tests.
+    /// Creates a Secret at the target that `owner` controls; its key is `data`, as in upstream's tests.
     pub fn create_target_secret(&self, name: &str, value: &str, owner: Option<&Place>) -> Value {
         let references = owner.map(|owner| {
             let uid = owner.uid();
@@ -248,12 +248,12 @@ impl Stage {
 
     // --- credentials ---
 
-    /// Writes a file of the scene's, in one step.
+    /// Writes a file to the stage's directory, atomically.
     pub fn write(&self, name: &str, content: &str) -> PathBuf {
         files::write(self.directory.path(), name, content)
     }
 
-    /// Puts a kubeconfig into a Secret of the local cluster, as Cluster API does.
+    /// Puts a kubeconfig into a Secret of the local cluster, like Cluster API.
     pub fn put_kubeconfig(&self, cluster: &str, kubeconfig: &str) {
         let name = format!("{cluster}-kubeconfig");
         let place = Place::new(&self.own.cluster, secrets(), &self.own.home, &name);
@@ -272,7 +272,7 @@ impl Stage {
         self.own.cluster.delete(&SECRETS.object(&self.own.home, &name));
     }
 
-    /// Takes the program's rights on one cluster away; what it returns gives them back.
+    /// Revokes the program's rights on one cluster; the returned function restores them.
     pub fn take_rights(&self, side: &Side) -> impl FnOnce() + use<> {
         let (cluster, user) = (side.cluster.clone(), side.user());
         let (binding, body) = rights::binding(side);

@@ -1,16 +1,16 @@
-//! Waiting for what has to happen, and watching that something does not.
+//! Waits for something to happen, and checks that something does not.
 
 use std::{
     thread,
     time::{Duration, Instant},
 };
 
-/// Seconds after which something that has to happen counts as missing. After a failure the programs wait up to 30 s
-/// before they try again, at random: a shorter limit fails by chance wherever a fault lasted for some seconds.
+/// Seconds until an expected event counts as missing. After a failure, programs wait for a random time of up to 30 s
+/// before they retry. A shorter limit would fail by chance wherever a fault lasted for some seconds.
 pub const PATIENCE: u64 = 45;
 
-/// Milliseconds for which tests watch that something does not happen: longer than the period, the first waits after
-/// failures and the grace of a second with which they start the programs.
+/// Milliseconds for which tests check that something does not happen: longer than the period, the first backoffs, and
+/// the grace of a second that programs are started with.
 pub const QUIET: u64 = 2500;
 
 /// The result of a probe: nothing yet, or what was found.
@@ -42,7 +42,7 @@ pub fn eventually<F: Finding>(what: &str, probe: impl FnMut() -> F) -> F::Found 
     within(PATIENCE, what, probe)
 }
 
-/// The same, in so many seconds.
+/// Does the same within this number of seconds.
 #[track_caller]
 pub fn within<F: Finding>(seconds: u64, what: &str, mut probe: impl FnMut() -> F) -> F::Found {
     let end = Instant::now() + Duration::from_secs(seconds);
@@ -55,7 +55,7 @@ pub fn within<F: Finding>(seconds: u64, what: &str, mut probe: impl FnMut() -> F
     }
 }
 
-/// Checks that `holds` stays true for as long as given and no longer, as what comes next may already be under way.
+/// Checks that `holds` stays true for exactly this long, because the next event may already be due.
 #[track_caller]
 pub fn throughout(milliseconds: u64, what: &str, mut holds: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_millis(milliseconds);
@@ -71,7 +71,7 @@ pub fn stays(what: &str, holds: impl FnMut() -> bool) {
     throughout(QUIET, what, holds);
 }
 
-/// Sleeps.
+/// Sleeps for this number of milliseconds.
 pub fn pause(milliseconds: u64) {
     thread::sleep(Duration::from_millis(milliseconds));
 }

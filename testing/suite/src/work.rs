@@ -1,4 +1,4 @@
-//! klusterlet-agent between a hub with ManifestWorks and a cluster, both embedded servers.
+//! klusterlet-agent between a hub with ManifestWorks and a cluster; both are embedded servers.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ use crate::{
 const GROUP: &str = "work.open-cluster-management.io";
 pub const API: &str = "work.open-cluster-management.io/v1";
 pub const CLUSTER_API: &str = "cluster.open-cluster-management.io/v1";
-/// Name of the cluster, and of the namespace of applied objects.
+/// The names of the cluster, and of the applied objects' namespace.
 pub const CLUSTER: &str = "c";
 pub const NAMESPACE: &str = "n";
 
@@ -36,7 +36,7 @@ impl Stage {
         stage
     }
 
-    /// The hub serves no ManagedClusters either.
+    /// Sets the stage without the hub's kubeconfig file; the hub does not serve ManagedClusters either.
     pub fn without_hub_kubeconfig() -> Self {
         let start = || Server::start(Options::default()).expect("a server");
         let (hub, managed) = (start(), start());
@@ -56,18 +56,18 @@ impl Stage {
         std::fs::write(file, self.hub.kubeconfig()).expect("a kubeconfig");
     }
 
-    /// The kubeconfig leads to the same hub by another URL.
+    /// Makes the kubeconfig refer to the same hub by another URL.
     pub fn move_hub(&self) {
         let kubeconfig = self.hub.kubeconfig().replace("127.0.0.1", "localhost");
         std::fs::write(self.directory.path().join("hub"), kubeconfig).expect("a kubeconfig");
     }
 
-    /// The program, with a short grace period, without HTTPS and, unless flags say so, without an election.
+    /// Starts the program with a short grace period, without HTTPS and, by default, without leader election.
     pub fn start(&self, flags: &[&str]) -> Sidecar {
         self.start_file(&program("klusterlet-agent"), flags)
     }
 
-    /// The program that users get, whose memory counts.
+    /// Starts the shipped program, for measurements of memory.
     pub fn start_shipped(&self) -> Sidecar {
         self.start_file(&shipped("klusterlet-agent"), &[])
     }
@@ -122,7 +122,7 @@ impl Stage {
         self.hub.put(json!({"apiVersion": CLUSTER_API, "kind": kind, "metadata": metadata}));
     }
 
-    /// The work goes without the agent's part in it, as from a hub that lost it.
+    /// Deletes the work without the agent's finalizer, as if the hub had lost it.
     pub fn lose_work(&self, name: &str) {
         self.hub.alter(API, "manifestworks", CLUSTER, name, |object| {
             object["metadata"]["finalizers"] = json!([]);
@@ -131,7 +131,7 @@ impl Stage {
         self.delete_work(name);
     }
 
-    /// What a ConfigMap holds.
+    /// Returns the value in a ConfigMap.
     pub fn data(&self, name: &str) -> Option<Value> {
         Some(self.managed.get("v1", "configmaps", NAMESPACE, name)?["data"]["k"].clone())
     }
@@ -147,20 +147,20 @@ impl Stage {
         self.managed.list(API, "appliedmanifestworks", "")
     }
 
-    /// Condition Applied of a manifest of the work `w`.
+    /// Returns the condition Applied of a manifest of the work `w`.
     pub fn manifest_applied(&self, ordinal: usize) -> Value {
         let manifest = &self.work("w")["status"]["resourceStatus"]["manifests"][ordinal];
         let conditions = manifest["conditions"].as_array().cloned().unwrap_or_default();
         conditions.into_iter().find(|one| one["type"] == "Applied").unwrap_or_default()
     }
 
-    /// Waits until the present spec has this status of Applied.
+    /// Waits until Applied has this status for the current spec.
     #[track_caller]
     pub fn wait_for_applied(&self, name: &str, status: &str) {
         self.wait_for_applied_within(PATIENCE, name, status);
     }
 
-    /// The same, in so many seconds.
+    /// Waits for the same within this number of seconds.
     #[track_caller]
     pub fn wait_for_applied_within(&self, seconds: u64, name: &str, status: &str) {
         within(seconds, &format!("Applied {status}"), || {
@@ -181,19 +181,19 @@ impl Default for Stage {
     }
 }
 
-/// A manifest without content.
+/// Returns a manifest without content.
 pub fn object(api: &str, kind: &str, name: &str) -> Value {
     json!({"apiVersion": api, "kind": kind, "metadata": {"name": name, "namespace": NAMESPACE}})
 }
 
-/// A manifest.
+/// Returns a ConfigMap's manifest.
 pub fn config_map(name: &str, value: &str) -> Value {
     let mut map = object("v1", "ConfigMap", name);
     map["data"] = json!({"k": value});
     map
 }
 
-/// A manifest of a kind that [`Resource::custom`] registers.
+/// Returns a manifest of a kind that [`Resource::custom`] registers.
 pub fn thing(name: &str, spec: Value) -> Value {
     let mut thing = object("example.com/v1", "Thing", name);
     thing["spec"] = spec;

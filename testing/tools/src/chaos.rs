@@ -1,9 +1,8 @@
-//! Random operations on both sides of copies between clusters, on the servers and on the program, against
-//! a model that knows what both sides have to look like once everything has come to rest, and what may be
-//! deleted at each moment.
+//! Random operations on both sides of copies between clusters, on the servers and on the program. A model knows what
+//! both sides must look like at rest, and what may be deleted at each moment.
 //!
-//! The operations follow from a seed alone. What the servers and the program make of them depends on time,
-//! so a seed shows a defect again with luck only; a few tries are meant to be cheap.
+//! The operations depend only on the seed. Their effects also depend on timing, so a seed reproduces a defect only with
+//! luck; a few retries are meant to be cheap.
 
 mod check;
 pub mod config;
@@ -33,13 +32,13 @@ use self::{
 };
 use suite::{pause, real};
 
-/// After so many operations everything has to come to rest.
+/// The number of operations between rests.
 const BATCH: usize = 250;
-/// It has so long for that.
+/// The time limit for a rest.
 const REST: Duration = Duration::from_secs(30);
-/// Real servers take tens of seconds to empty a namespace.
+/// The same for real servers, which take tens of seconds to empty a namespace.
 const REST_ON_REAL: Duration = Duration::from_secs(120);
-/// Nothing may be written for so long then.
+/// How long nothing may be written at rest, in milliseconds.
 const QUIET: u64 = 250;
 
 /// What to run.
@@ -50,11 +49,11 @@ pub struct Run {
     pub config: Config,
 }
 
-/// What a run that went well did.
+/// What a successful run did.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Summary {
     pub operations: usize,
-    /// Those that the servers accepted.
+    /// The number of operations that the servers accepted.
     pub done: usize,
     pub writes: usize,
     pub kills: usize,
@@ -65,7 +64,7 @@ pub struct Summary {
 type Failure = String;
 
 impl Run {
-    /// Runs it to its end or to the first rest that is not as the model has it; `progress` is told at each.
+    /// Runs to the end, or to the first rest that differs from the model. Calls `progress` at each rest.
     pub fn run(&self, mut progress: impl FnMut(&Summary)) -> Result<Summary, Failure> {
         let mut scene = Scene::new(&self.config);
         let mut summary = Summary::default();
@@ -96,7 +95,7 @@ impl Run {
         Ok(summary)
     }
 
-    /// All sources of a remote are there, and lost: more than may go at once.
+    /// Creates all sources of a remote, and loses them: more than may be deleted at once.
     fn lose_a_cluster(
         &self,
         scene: &mut Scene,
@@ -116,7 +115,7 @@ impl Run {
         Ok(())
     }
 
-    /// The Secrets beside a remote's sources are there, and lost.
+    /// Has the Secrets of a remote's pairs uploaded, and loses the uploaded ones.
     fn lose_secrets(&self, scene: &mut Scene, number: usize, rests: usize) -> Result<(), Failure> {
         let value = number as u64;
         for pair in self.of_a_remote(scene, rests) {
@@ -130,7 +129,7 @@ impl Run {
         come_to_rest(scene, number).map(drop)
     }
 
-    /// A remote is changed, comes to rest, and is then as it was before: from a backup.
+    /// Changes a cluster of sources, waits for a rest, and restores the cluster from an earlier backup.
     fn restore_a_cluster(
         &self,
         scene: &mut Scene,
@@ -166,14 +165,14 @@ impl Run {
         come_to_rest(scene, number).map(drop)
     }
 
-    /// The pairs of the remote whose turn it is.
+    /// Returns the pairs of the remote whose turn it is.
     fn of_a_remote(&self, scene: &Scene, rests: usize) -> Vec<usize> {
         let remote = turn(scene, rests);
         let of_it = |pair: &usize| scene.pairs[*pair].remote == remote;
         (0..scene.pairs.len()).filter(of_it).collect()
     }
 
-    /// Does one operation; whether it could be done.
+    /// Performs one operation; returns whether it succeeded.
     fn step(&self, scene: &mut Scene, number: usize, planned: &Planned) -> bool {
         let Planned { operation, pair, rest } = *planned;
         scene.mend(number);
@@ -192,13 +191,13 @@ impl Run {
     }
 }
 
-/// The remote whose turn it is.
+/// Returns the remote whose turn it is.
 fn turn(scene: &Scene, rests: usize) -> usize {
     rests / 2 % scene.stage.remotes.len()
 }
 
-/// Ends all that stands in the way, and waits until both sides are as they have to be and nothing is
-/// written any more; how much was.
+/// Ends all disturbances, and waits until both sides match the model and nothing is written any more. Returns the
+/// number of writes.
 fn come_to_rest(scene: &mut Scene, number: usize) -> Result<usize, Failure> {
     scene.mend(usize::MAX);
     scene.forget_refusals();
@@ -225,7 +224,7 @@ fn come_to_rest(scene: &mut Scene, number: usize) -> Result<usize, Failure> {
         if Instant::now() > end || !scene.broken.is_empty() {
             return Err(failure(scene, number, &found));
         }
-        // A line of an audit log comes a moment after the answer, and the whole log is read each time.
+        // An audit log lags behind the answers, and is read as a whole each time.
         let wait = if found.is_empty() || real() { QUIET } else { 50 };
         writes = now;
         pause(wait);
@@ -249,7 +248,7 @@ fn failure(scene: &Scene, number: usize, found: &[Difference]) -> Failure {
     report
 }
 
-/// What was done to a pair, what it looks like now, and what the program says of it; of all the last.
+/// Reports a pair's operations, its state, and what the program logged about it: the last lines of each.
 fn tell_of(scene: &Scene, index: usize, report: &mut String) {
     const LAST: usize = 40;
     let pair = &scene.pairs[index];

@@ -1,11 +1,11 @@
-//! The blocks of docs/figures.md, which what measures writes.
+//! The blocks of docs/figures.md, written by the programs that measure.
 
 use std::{env, fs, time::SystemTime};
 
 use apiclient::time::seconds_time;
 use suite::repository::{block, root};
 
-/// Writes a block of docs/figures.md, with `FIGURES=1` in the environment: otherwise a run only compares with limits.
+/// Writes a block of docs/figures.md if `FIGURES` is in the environment. Otherwise a run only compares with limits.
 pub fn publish(name: &str, text: &str) {
     if env::var_os("FIGURES").is_some() {
         let path = root().join("docs/figures.md");
@@ -18,7 +18,7 @@ pub fn publish(name: &str, text: &str) {
     }
 }
 
-/// Today, as the heads of figures say it.
+/// Returns today's date, for the headings of figures.
 pub fn today() -> String {
     seconds_time(SystemTime::now())[..10].to_owned()
 }

@@ -1,5 +1,4 @@
-//! What demos, budget, bench, soak and chaos share. The programs are in `src/bin`; the [`suite`] has the stages that
-//! they play on.
+//! Shared by demos, budget, bench, soak and chaos. The programs are in `src/bin`; their stages are in [`suite`].
 
 pub mod chaos;
 pub mod demo;
@@ -12,7 +11,7 @@ use std::time::SystemTime;
 
 use apiclient::time::seconds_time;
 
-/// `SEED`, else one of the day: each day another run, and all day the same.
+/// Returns `SEED`, or else a seed that changes daily.
 pub fn seed() -> u64 {
     let today = || {
         let digits = seconds_time(SystemTime::now()).replace('-', "");

@@ -11,14 +11,13 @@ use dev_apiserver::Request;
 pub use suite::measure::median;
 use suite::{relay::Traffic, scene::Scene, sidecar::Sidecar};
 
-/// Sends SIGTERM; the exit code, and the time until the process had ended, to a fraction of a
-/// millisecond.
+/// Sends SIGTERM; returns the exit code, and the time until the process ended, to a fraction of a millisecond.
 pub fn terminate(sidecar: &mut Sidecar) -> (Option<i32>, Duration) {
     let start = Instant::now();
     sidecar.signal("TERM");
     let stat = format!("/proc/{}/stat", sidecar.pid());
     while start.elapsed() < Duration::from_secs(10) {
-        // A process that has ended stays as a zombie until somebody waits for it.
+        // An ended process stays a zombie until somebody waits for it.
         let text = fs::read_to_string(&stat).unwrap_or_default();
         if !text.contains(')') || text.contains(") Z ") {
             break;
@@ -31,7 +30,7 @@ pub fn terminate(sidecar: &mut Sidecar) -> (Option<i32>, Duration) {
 
 // --- on the wire ---
 
-/// What so many renewals took on the hub.
+/// The traffic of renewals on the hub.
 #[derive(Debug)]
 pub struct Wire {
     pub renewals: usize,
@@ -50,7 +49,7 @@ impl Wire {
     }
 }
 
-/// Counts on the hub from now on until `times` renewals are through.
+/// Counts the traffic on the hub from now until `times` renewals are done.
 pub fn renewals_on_the_wire(scene: &Scene, times: usize) -> Wire {
     in_the_middle_of_a_period(scene);
     let (start, before) = (Instant::now(), scene.hub_relay.traffic());
@@ -69,13 +68,13 @@ fn wire(seen: &[Request], before: Traffic, after: Traffic) -> Wire {
     }
 }
 
-/// Waits for a renewal and then a little longer, so that nothing is under way.
+/// Waits for a renewal and a little longer, so that no request is in flight.
 pub fn in_the_middle_of_a_period(scene: &Scene) {
     scene.wait_for_renewals(1);
     suite::pause(300);
 }
 
-/// The sidecar's requests to the hub so far.
+/// Returns the sidecar's requests to the hub so far.
 pub fn requests(scene: &Scene) -> Vec<Request> {
     let mut requests = scene.hub.server().requests();
     requests.retain(|request| {
@@ -84,27 +83,27 @@ pub fn requests(scene: &Scene) -> Vec<Request> {
     requests
 }
 
-/// Whether this request wrote the Lease, and the server said so.
+/// Returns whether the request wrote the Lease successfully.
 pub fn is_renewal(request: &Request) -> bool {
     matches!(request.verb.as_str(), "create" | "update")
         && request.resource == "leases"
         && (200..300).contains(&request.code)
 }
 
-/// What figures depend on.
+/// Describes what figures depend on: compiler, kernel and machine.
 pub fn machine() -> String {
     let rustc = Command::new("rustc").arg("-V").output().ok();
     let rustc = rustc.and_then(|output| String::from_utf8(output.stdout).ok()).unwrap_or_default();
     let cpus = thread::available_parallelism().map_or(0, usize::from);
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    // Without what a distribution appends.
+    // Without the distribution's suffix.
     let kernel = kernel.trim().split('-').next().unwrap_or_default();
     format!("{}, Linux {kernel}, {cpus} CPUs, {}", rustc.trim(), env::consts::ARCH)
 }
 
 // --- numbers ---
 
-/// `1234567` as `1,234,567`.
+/// Formats `1234567` as `1,234,567`.
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();

@@ -1,29 +1,29 @@
-//! What a demo printed, as a picture of a terminal: SVG with the lines as text, which appear one after the other where
-//! the viewer animates and nobody asked for less motion, and stand there at once otherwise.
+//! A demo's output as a picture of a terminal: SVG with lines as text. They appear one after the other, or all at once
+//! if the viewer does not animate or prefers reduced motion.
 
 use std::time::Duration;
 
-/// Of the terminal, and of the demos.
+/// The width of the terminal, and of the demos' output.
 pub const COLUMNS: usize = 80;
-/// Of a character and of a line, in pixels at a font size of 13.
+/// The width of a character and height of a line, in pixels at font size 13.
 const ADVANCE: f64 = 7.83;
 const LINE: usize = 18;
 const MARGIN: usize = 16;
 const BAR: usize = 28;
-/// Longer waits are shortened to this, in seconds.
+/// The longest wait between lines, in seconds; longer ones are shortened.
 const MAX_WAIT: f64 = 1.2;
-/// Where a step's middle column begins and ends, see `term::Timeline`.
+/// Where a step's middle column begins and ends; see `term::Timeline`.
 const AT: usize = 9;
 const WHAT: usize = 43;
 
-/// A line, and when it was there.
+/// A line, and when it was printed.
 #[derive(Clone, Debug)]
 pub struct Line {
     pub at: Duration,
     pub text: String,
 }
 
-/// The picture of these lines, called `title`.
+/// Returns the picture of these lines, titled `title`.
 pub fn svg(title: &str, lines: &[Line]) -> String {
     let width = (COLUMNS as f64 * ADVANCE).ceil() as usize + 2 * MARGIN;
     let height = BAR + lines.len() * LINE + 2 * MARGIN;
@@ -65,7 +65,7 @@ text { fill: #e6edf3; white-space: pre; } .dim { fill: #8b949e; } .seen { fill: 
 @media (prefers-reduced-motion: reduce) { .l { animation: none; } }
 ";
 
-/// A line with its colours.
+/// Returns a line with its colors.
 fn spans(text: &str, first: bool) -> String {
     let span =
         |class: &str, text: &str| format!("<tspan class=\"{class}\">{}</tspan>", escaped(text));
@@ -84,13 +84,13 @@ fn spans(text: &str, first: bool) -> String {
     }
 }
 
-/// `  0.1 s  what happens`.
+/// Returns whether a line begins a step, such as `  0.1 s  what happens`.
 fn is_step(text: &str) -> bool {
     let time = text.get(..AT).and_then(|time| time.strip_suffix(" s  "));
     time.is_some_and(|time| time.trim_start().parse::<f64>().is_ok())
 }
 
-/// What was seen of a step, in a line of its own.
+/// Returns whether a line has only the result of a step.
 fn is_wrapped(text: &str) -> bool {
     text.len() > AT && text.starts_with(&" ".repeat(AT)) && !text.starts_with(&" ".repeat(AT + 1))
 }
@@ -99,7 +99,7 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// The lines of such a picture.
+/// Returns the lines of such a picture.
 pub fn lines(svg: &str) -> Vec<String> {
     let texts = svg.split("<text class=\"l\"").skip(1).filter_map(|rest| {
         let text = rest.split_once('>')?.1.split_once("</text>")?.0;
@@ -110,7 +110,7 @@ pub fn lines(svg: &str) -> Vec<String> {
     texts.collect()
 }
 
-/// What two runs have in common: no numbers with their units, no padding, no wrapped or empty lines.
+/// Returns what two runs have in common: no numbers with units, no padding, no wrapped or empty lines.
 pub fn in_common(lines: &[String]) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for line in lines.iter().filter(|line| !line.is_empty()) {

@@ -1,4 +1,4 @@
-//! Output for people: a timeline, tables, colour on a terminal.
+//! Output for people: a timeline, tables, and colors on a terminal.
 
 use std::{
     env,
@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Whether colours make sense (<https://no-color.org>).
+/// Returns whether to use colors (<https://no-color.org>).
 fn colours() -> bool {
     stdout().is_terminal() && env::var_os("NO_COLOR").is_none()
 }
@@ -36,12 +36,12 @@ pub fn red(text: impl Display) -> String {
     painted(text, "1;31")
 }
 
-/// Columns of a terminal that everybody has.
+/// The width that every terminal has, in columns.
 const COLUMNS: usize = 80;
-/// Of the middle column.
+/// The width of the middle column.
 const WIDTH: usize = 32;
 
-/// One line a step: when it began, what happens, and once it is there what was seen.
+/// One line per step: when it began, what happens, and, once done, what was seen.
 #[derive(Debug)]
 pub struct Timeline {
     start: Instant,
@@ -53,7 +53,7 @@ impl Timeline {
         Self { start: Instant::now() }
     }
 
-    /// Says what happens, then does `step`, which gives back what was seen.
+    /// Prints what happens, runs `step`, and prints the result that it returns.
     pub fn step(&self, what: &str, step: impl FnOnce() -> String) {
         let at = format!("{:5.1} s", self.start.elapsed().as_secs_f64());
         let begun = format!("{at}  {what:WIDTH$}  ");
@@ -69,8 +69,8 @@ impl Timeline {
     }
 }
 
-/// From here on a panic of the main thread (something did not happen in time) is told as one sentence,
-/// ends what was started, and gives exit code 1.
+/// From now on, a panic of the main thread (a time-out) prints one sentence, ends all child processes, and exits with
+/// code 1.
 pub fn fail_in_a_sentence() {
     panic::set_hook(Box::new(|info| {
         if thread::current().name() != Some("main") {
@@ -85,7 +85,7 @@ pub fn fail_in_a_sentence() {
     }));
 }
 
-/// Nothing is dropped where the process just exits, so what runs would go on.
+/// Ends the child processes: an exit drops nothing, so they would continue.
 fn end_children() {
     for task in fs::read_dir("/proc/self/task").into_iter().flatten().flatten() {
         let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
@@ -95,12 +95,12 @@ fn end_children() {
     }
 }
 
-/// How much later something was.
+/// Returns how much later something happened.
 pub fn after(time: Duration) -> String {
     format!("{} later", spoken(time))
 }
 
-/// A time as people read it: to 0.1 ms, 1 ms or 0.1 s.
+/// Formats a time for people: to 0.1 ms, 1 ms or 0.1 s.
 pub fn spoken(time: Duration) -> String {
     let milliseconds = time.as_secs_f64() * 1000.0;
     match milliseconds {

@@ -1,9 +1,9 @@
-//! The CertificateSigningRequest and Secret of csr-bootstrapper. `C` and DER: the certificate that answers
-//! its request; `P` and text: the same as PEM. `K` and DER: a stored key. Otherwise the CertificateSigningRequest in
-//! JSON, where REQUEST stands for the right request.
+//! The CertificateSigningRequest and Secret of csr-bootstrapper. `C` and DER: the certificate issued for its request;
+//! `P` and text: as PEM. `K` and DER: a stored key. Otherwise the CertificateSigningRequest in JSON, where REQUEST
+//! stands for the correct request.
 //!
-//! A certificate accepted as issued is for our key and user, is valid now, and belongs to a request that is
-//! no longer pending. A pending request that is resumed is ours. Anything else is a one-line error.
+//! An accepted certificate is for our key and user, is currently valid, and belongs to a request that is no longer
+//! pending. A resumed request is ours. Anything else is a one-line error.
 
 #![cfg(not(test))]
 #![cfg_attr(fuzzing, no_main)]
@@ -25,7 +25,7 @@ use fuzz::{HUGE, KEY, REQUEST, assert_one_line, bounded, expand, pem};
 use kubeconfig::{check_pair, secret::Data};
 use serde_json::{Value, json};
 
-/// Keys and signatures.
+/// For keys and signatures.
 const OVERHEAD: usize = 64 << 10;
 
 fuzz::target!(run);
@@ -56,13 +56,13 @@ fn now() -> Clocks {
     Clocks::new(SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000), Instant::now(), None)
 }
 
-/// The right request.
+/// Returns the correct request.
 fn request() -> CertificateRequest {
     let key = String::from_utf8_lossy(KEY).into_owned();
     CertificateRequest::of_key(key.into(), &names().csr_template()).expect("the right key")
 }
 
-/// The Secret of a pending request.
+/// Returns the Secret of a pending request.
 fn secret(key: &[u8]) -> Data {
     let (names, request) = (names(), request());
     [
@@ -95,7 +95,7 @@ fn check_certificate(certificate: &[u8]) {
     let length = certificate.len();
     let limit = 6 * length + OVERHEAD;
     match bounded(length, limit, || validate(&data, None, &names(), now())) {
-        // There is no kubeconfig, so nothing is usable.
+        // Nothing is usable without a kubeconfig.
         Ok(_) => panic!("usable without a hub"),
         Err(why) => assert_one_line(&why.reason, 2000),
     }
@@ -103,7 +103,7 @@ fn check_certificate(certificate: &[u8]) {
 
 fn check_csr(csr: &Value, length: usize) -> Result<CsrStatus, CsrFailure> {
     let (names, request) = (names(), request());
-    // The request and the certificate, decoded and parsed.
+    // For the request and the certificate, decoded and parsed.
     let limit = 6 * length + OVERHEAD;
     let (template, agent) = (names.csr_template(), names.user());
     let judge = |by_agent| {

@@ -1,7 +1,7 @@
-//! A JSONPath of a ManifestWork and the object that it is about, in JSON, with a NUL byte in between.
+//! A JSONPath of a ManifestWork and the object that it applies to, in JSON, separated by a NUL byte.
 //!
-//! An error changes nothing. A removal changes the object only where the path finds values, and afterwards the path
-//! finds none.
+//! An error changes nothing. A removal changes the object only where the path finds values; afterwards the path finds
+//! none.
 
 #![cfg_attr(fuzzing, no_main)]
 
@@ -9,7 +9,7 @@ use apiclient::{client::USUAL_OBJECT, json};
 use fuzz::{HUGE, assert_one_line, bounded, expand, parts};
 use klusterlet_agent::JsonPath;
 
-/// The parsed path, the values found, which are references, and the lists of a step in between.
+/// For the parsed path, references to the found values, and the lists of an intermediate step.
 const OVERHEAD: usize = 16 << 20;
 
 fuzz::target!(run);

@@ -1,8 +1,8 @@
-//! `kubeconfig NUL tls.crt NUL tls.key`: the values of a Secret; an omitted one is replaced by a valid one.
+//! `kubeconfig NUL tls.crt NUL tls.key`: the values of a Secret; valid ones replace omitted values.
 //!
-//! An error is one line and quotes neither key nor token nor password. YAML and the same config as JSON give
-//! the same result. An accepted kubeconfig can be used, passes the check, and its hub survives a round trip.
-//! Whatever its shape, it stays within the memory budget of a kubeconfig.
+//! An error is one line, without key, token or password. YAML and the same config as JSON give the same result. An
+//! accepted kubeconfig is usable and passes the check, and its hub survives a round trip. Any input stays within the
+//! memory budget of a kubeconfig.
 
 #![cfg(not(test))]
 #![cfg_attr(fuzzing, no_main)]
@@ -22,7 +22,7 @@ use serde_json::Value;
 const SECRET: &str = "hunter2";
 /// A token in the Secret, outside the kubeconfig.
 const TOKEN: &str = "secret of its own";
-/// TLS, keys, and the state that the YAML parser keeps for each level of nesting.
+/// For TLS, keys, and the YAML parser's state per level of nesting.
 const OVERHEAD: usize = 256 << 10;
 
 fuzz::target!(run);
@@ -40,8 +40,7 @@ fn run(data: &[u8]) {
     ]
     .map(|(name, value)| (name.to_owned(), value.to_vec().into()))
     .into();
-    // The budget; a partial text, with room to grow; the parts taken from it and from the keys, decoded and
-    // parsed.
+    // The budget; a partial text, with room to grow; its parts and those of the keys, decoded and parsed.
     let cost = kubeconfig_bound(config);
     let limit = cost + 6 * text.len() + OVERHEAD;
     // Work that costs memory also takes time.
@@ -57,7 +56,7 @@ fn run(data: &[u8]) {
             assert_one_line(why, 100);
             assert!(access.is_err() && checked.is_err());
         }
-        // YAML and the same value as JSON give the same result; only a map is a kubeconfig.
+        // YAML and the same value as JSON give the same result. Only a map is a kubeconfig.
         Ok(value) if value.is_object() => {
             let json = value.to_string().into_bytes();
             if is_yaml(value) {
@@ -77,7 +76,7 @@ fn run(data: &[u8]) {
     }
 }
 
-/// Whether YAML takes the value's JSON: it allows no control characters and no keys above 1 KiB.
+/// Returns whether the value's JSON is valid YAML, which allows no control characters and no keys above 1 KiB.
 fn is_yaml(value: &Value) -> bool {
     match value {
         Value::Object(map) => map.iter().all(|(key, value)| {
@@ -95,7 +94,7 @@ fn check_hub_round_trip(access: &ClusterConfig, keys: &Data) {
     if !access.server.starts_with("https://") {
         return;
     }
-    // A cluster without a name works for a client, but not for a `Hub`.
+    // A client accepts a cluster without a name; a `Hub` does not.
     let hub = match Hub::of_secret("ns/x", keys) {
         Ok(hub) => hub,
         Err(error) => return assert_one_line(error.message(), 1000),
@@ -108,7 +107,7 @@ fn check_hub_round_trip(access: &ClusterConfig, keys: &Data) {
     assert_eq!((&hub.server_name, hub.insecure), (&copy.server_name, copy.insecure));
 }
 
-/// Compares by hand: `assert_eq!` would not show the credentials that differ.
+/// Compares in code, because `assert_eq!` would print credentials that differ.
 fn is_same(one: &Result<ClusterConfig>, other: &Result<ClusterConfig>) -> bool {
     match (one, other) {
         (Ok(one), Ok(other)) => one == other,
@@ -122,7 +121,7 @@ fn check_error(text: &str, config: &[u8], parsed: Option<&Value>) {
     assert_one_line(text, 10 * config.len() + 1000);
     let config = String::from_utf8_lossy(config);
     let lines = KEY.split(|byte| *byte == b'\n').filter_map(|line| str::from_utf8(line).ok());
-    // libFuzzer guesses the strings it is compared with and may use one as a name.
+    // libFuzzer guesses strings that it is compared with, and may use one as a name.
     for other in lines.chain([TOKEN]).filter(|other| other.len() > 9 && !config.contains(other)) {
         assert!(!text.contains(other), "quotes another key: {text:?}");
     }
@@ -143,7 +142,7 @@ fn is_credential(config: &Value) -> bool {
         || holds("clusters", "cluster", &["server", "proxy-url"])
 }
 
-/// Checks that an accepted kubeconfig gives a client, or is rejected with a proper message.
+/// Checks that an accepted kubeconfig makes a client, or is rejected with a proper message.
 fn check_usable(access: ClusterConfig, checked: Result<()>) {
     let secure = access.server.starts_with("https://");
     assert!(secure || access.server.starts_with("http://"), "{}", access.server);

@@ -1,8 +1,8 @@
-//! A page of a list, through a real connection: `=` and then the body, or the whole answer with its head. If
-//! it has a continue token, the next page is empty.
+//! A page of a list, over a real connection: `=` and the body, or the whole answer with its head. If it has a continue
+//! token, the next page is empty.
 //!
-//! Each object has a bound, a page has none. An answer that is not a list, or not a complete one, is an error
-//! after the objects before the fault; otherwise every object is reported unchanged.
+//! Objects have a memory limit, pages do not. An incomplete answer, or one that is not a list, is an error after the
+//! objects that precede the fault. Otherwise every object is reported, without its managedFields.
 
 #![cfg_attr(fuzzing, no_main)]
 
@@ -23,13 +23,13 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 
 const LAST: &[u8] = br#"{"kind":"WidgetList","metadata":{"resourceVersion":"7"},"items":[]}"#;
-/// The longest page: it has many objects.
+/// The longest page; it has many objects.
 const LONGEST: usize = 8 << 20;
 /// The longest object.
 const OBJECT: usize = 4 << 20;
-/// The longest page whose objects are kept for comparison: together they cost less than one may.
+/// The longest page whose objects are kept for comparison; together they cost less than one may.
 const COMPARED: usize = 8 << 10;
-/// A connection, its request and its log lines.
+/// For a connection, its request and its log lines.
 const OVERHEAD: usize = 128 << 10;
 
 static WIDGETS: Resource = Resource::v1("example.com", "widgets", "Widget");
@@ -52,7 +52,7 @@ fn run(data: &[u8]) {
     let selection = Selection::all(WIDGETS.everywhere());
     let compared = body.filter(|body| body.len() <= COMPARED);
     let mut items = Vec::new();
-    // The page itself; the partial text of an object, with room to grow; the object.
+    // The page; the partial text of an object, with room to grow; the object.
     let limit = length + 2 * length.min(OBJECT) + memory_bound(USUAL_OBJECT, length) + OVERHEAD;
     let ended = bounded(length, limit, || {
         watch::list(client, &selection, &Stop::default(), &mut |item| {
@@ -78,14 +78,14 @@ fn run(data: &[u8]) {
     }
 }
 
-/// Checks that the reported objects are those that a complete JSON parser finds.
+/// Checks that the reported objects are the same as in a complete JSON parser's result.
 fn assert_same_items(body: &[u8], items: &[Value]) {
     let whole = serde_json::from_slice::<IgnoredAny>(body).is_ok();
     assert!(whole, "a list that is not JSON");
-    // A skipped value may be invalid text, or a number out of range.
+    // A skipped value may be invalid UTF-8, or a number out of range.
     let Ok(list) = serde_json::from_slice::<Value>(body) else { return };
     assert!(list["kind"].as_str().is_some_and(|kind| kind.ends_with("List")), "{list}");
-    // The complete parser keeps the last of two equal keys, which escapes may disguise.
+    // The complete parser keeps the last of equal keys, which escapes may disguise.
     if body.windows(5).filter(|part| part == b"items").count() == 1 && !body.contains(&b'\\') {
         let mut all = list["items"].as_array().cloned().unwrap_or_default();
         let metadata =

@@ -1,5 +1,5 @@
-//! A certificate and a key. `C` and DER: a certificate next to a valid key. `K`, a letter for the label, and
-//! DER: a key next to a valid certificate. Otherwise `certificate NUL key` as PEM, or one text for both.
+//! A certificate and a key. `C` and DER: a certificate with a valid key. `K`, a letter for the label, and DER: a key
+//! with a valid certificate. Otherwise `certificate NUL key` as PEM, or one text for both.
 //!
 //! An error is one line. The chain and the expiry agree.
 
@@ -15,7 +15,7 @@ fn run(data: &[u8]) {
         [b'C', der @ ..] => {
             let first = pem("CERTIFICATE", der);
             check(&first, KEY);
-            // The certificate is the first, then the last of a chain.
+            // The certificate is the first, and then the last, of a chain.
             check(&[&first, CERTIFICATE].concat(), KEY);
             check(&[CERTIFICATE, &first].concat(), KEY);
         }
@@ -38,7 +38,7 @@ fn run(data: &[u8]) {
 
 fn check(certificate: &[u8], key: &[u8]) {
     let length = certificate.len() + key.len();
-    // A parsed certificate, and an RSA key with its precomputed values.
+    // For a parsed certificate, and an RSA key with its precomputed values.
     let limit = 6 * length + (32 << 10);
     let fits = bounded(length, limit, || kubeconfig::check_pair(certificate, key));
     if let Err(what) = fits {

@@ -1,7 +1,7 @@
-//! A JSON object as remote-sync reads it: as a source, a target, a namespace and a Secret.
+//! A JSON object, read by remote-sync as a source, a target, a namespace and a Secret.
 //!
-//! The cached form matches the object: finalizers are at the cached places, annotations survive a round trip,
-//! neither a status nor an annotation of ours changes the content, and an uploaded Secret is recognised.
+//! The cached form matches the object: finalizers have the cached indexes, and annotations survive a round trip. Status
+//! and our annotations are not content, and an uploaded Secret is recognized.
 
 #![cfg(not(test))]
 #![cfg_attr(fuzzing, no_main)]
@@ -17,7 +17,7 @@ use remote_sync::model::{
 use serde_json::{Value, json};
 
 const FINALIZER: &str = "cloud.teleport.dev/sync-local";
-/// Hashed texts, and log lines.
+/// For hashed texts and log lines.
 const OVERHEAD: usize = 64 << 10;
 
 fuzz::target!(run);
@@ -34,8 +34,7 @@ fn run(data: &[u8]) {
 }
 
 fn check(reader: &ObjectReader, object: &Value, length: usize) {
-    // A second copy of a Secret's annotations; its text, in which one letter may become six, with room to
-    // grow.
+    // A second copy of a Secret's annotations; its text, where one letter may become six, with room to grow.
     let limit = json::cost(object) + 12 * length + OVERHEAD;
     let (source, target) =
         bounded(length, limit, || (reader.source(object), reader.target(object)));
@@ -48,7 +47,7 @@ fn check(reader: &ObjectReader, object: &Value, length: usize) {
         let list = &object["metadata"]["finalizers"];
         match source.value.finalizers {
             Finalizers::Ours(place) => assert_eq!(list[usize::from(place)], FINALIZER),
-            // An index beyond u16 counts as somebody else's finalizer.
+            // An index beyond u16 counts as another owner's finalizer.
             Finalizers::Others => assert!(list.as_array().is_some_and(|list| !list.is_empty())),
             Finalizers::None => assert!(list.as_array().is_none_or(Vec::is_empty)),
         }
@@ -77,11 +76,11 @@ fn check_annotations(reader: &ObjectReader, object: &Value, copy_of: Option<Uid>
         assert!(copy_of.is_none_or(|uid| uid == origin.uid));
     }
     let managed = annotation(&reader.keys.managed_keys).map(ManagedKeys::parse).unwrap_or_default();
-    // A second bar is not part of a key, and stays where it is.
+    // A second bar is not part of a key, and stays in place.
     assert_eq!(ManagedKeys::parse(&managed.to_string()), managed);
 }
 
-/// Checks that neither a status nor an annotation of ours is content.
+/// Checks that status and our annotations are not content.
 fn check_content(reader: &ObjectReader, object: &Value, state: &ObjectState) {
     let mut other = object.clone();
     other["status"] = json!("another");
@@ -93,7 +92,7 @@ fn check_content(reader: &ObjectReader, object: &Value, state: &ObjectState) {
     assert_eq!(read.status == state.status, object["status"] == "another");
 }
 
-/// Checks that the annotation that records a hash is not part of it.
+/// Checks that the hash does not include its own annotation.
 fn check_uploaded(reader: &ObjectReader, object: &Value) {
     let mut noted = object.clone();
     let annotations = &mut noted["metadata"]["annotations"];

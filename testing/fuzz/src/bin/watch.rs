@@ -1,8 +1,7 @@
-//! A server's answer to a watch, through a real connection: `=` and then the stream, or the whole answer with
-//! its head.
+//! A server's answer to a watch, over a real connection: `=` and the stream, or the whole answer with its head.
 //!
-//! The watcher reports one list, then at most one event per line, all about the requested object. A Lease
-//! stays within its memory budget.
+//! The watcher reports one list, then at most one event per line, all about the requested object. A Lease stays within
+//! its memory budget.
 
 #![cfg_attr(fuzzing, no_main)]
 
@@ -16,11 +15,11 @@ use apiclient::{
 use fuzz::{answer, bounded, client_with, close_delimited, expand, memory_bound};
 
 const LIST: &[u8] = br#"{"kind":"LeaseList","metadata":{"resourceVersion":"7"},"items":[]}"#;
-/// The longest answer: longer than one event may be.
+/// The longest answer: longer than the longest event.
 const LONGEST: usize = 5 << 20;
 /// The memory budget of a Lease.
 const BUDGET: usize = 64 << 10;
-/// A connection, its request and its log lines.
+/// For a connection, its request and its log lines.
 const OVERHEAD: usize = 128 << 10;
 
 fuzz::target!(run);
@@ -37,13 +36,12 @@ fn run(data: &[u8]) {
         if !line.contains("watch=true") {
             return answer("200 OK", LIST);
         }
-        // The client reads a watch to its end before it checks `stop`.
+        // The client reads a watch to the end before it checks `stop`.
         raised.raise();
         stream.clone()
     });
     let (mut lists, mut events) = (0, 0);
-    // The answer itself; a partial text, with room to grow; the object, at most the cost of the worst shape
-    // of that length.
+    // The answer; a partial text, with room to grow; the object, at most at the cost of the worst shape of that length.
     let limit = 3 * length + memory_bound(BUDGET, length) + OVERHEAD;
     bounded(length, limit, || {
         let target = LEASES.object("ns", "x");

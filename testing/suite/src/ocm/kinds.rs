@@ -1,4 +1,4 @@
-//! Kinds of the hub and of its spokes, and how a spoke comes to serve those of claims.
+//! Kinds of the hub and its spokes, and how to make a spoke serve claims and similar kinds.
 
 use std::{env, fs, path::PathBuf};
 
@@ -31,7 +31,7 @@ pub fn works() -> Resource {
     resource("work.open-cluster-management.io", "manifestworks", "ManifestWork")
 }
 
-/// What a work agent notes on its cluster.
+/// Returns AppliedManifestWorks, the records of a work agent on its cluster.
 pub fn applied_works() -> Resource {
     let (plural, kind) = ("appliedmanifestworks".into(), "AppliedManifestWork".into());
     Resource { plural, kind, ..works() }
@@ -50,7 +50,7 @@ pub fn properties() -> Resource {
     Resource { version, ..resource("about.k8s.io", "clusterproperties", "ClusterProperty") }
 }
 
-/// Makes a spoke serve ClusterClaims, as OCM's operator does.
+/// Makes a spoke serve ClusterClaims, like OCM's operator.
 pub fn serve_claims(spoke: &Cluster) {
     if let Some(server) = &spoke.embedded {
         let claims = dev_apiserver::Resource::custom(
@@ -67,12 +67,12 @@ pub fn serve_claims(spoke: &Cluster) {
     eventually("claims are served", || list(&spoke.client, &all.everywhere(), "").ok());
 }
 
-/// Makes a real spoke serve what the work agent notes there.
+/// Makes a real spoke serve AppliedManifestWorks.
 pub fn serve_applied_works(spoke: &Cluster) {
     define(spoke, "0000_01_work.open-cluster-management.io_appliedmanifestworks.crd.yaml");
 }
 
-/// Creates a definition of OCM's, unless it is there.
+/// Creates a definition of OCM if it does not exist.
 fn define(spoke: &Cluster, file: &str) {
     let assets = PathBuf::from(env::var_os("E2E_ASSETS").expect("E2E_ASSETS"));
     let text = fs::read_to_string(assets.join("crds").join(file)).expect("the definition");
@@ -80,7 +80,7 @@ fn define(spoke: &Cluster, file: &str) {
     ensure(spoke, &definitions().resource, None, definition);
 }
 
-/// Makes a spoke serve ClusterProperties, as the definition of KEP-2149 does.
+/// Makes a spoke serve ClusterProperties, as in the definition of KEP-2149.
 pub fn serve_properties(spoke: &Cluster) {
     let kind = properties();
     if let Some(server) = &spoke.embedded {

@@ -1,5 +1,5 @@
-//! The hub's registration controller, played on the embedded server. It changes objects behind the
-//! API, so the log of requests and the faults of a test are the agent's alone.
+//! The hub's registration controller, emulated on the embedded server. It bypasses the API, so that the log of requests
+//! and a test's faults concern only the agent.
 
 use std::{
     collections::HashMap,
@@ -27,7 +27,7 @@ const SETS: (&str, &str) = ("cluster.open-cluster-management.io/v1beta2", "manag
 const LEASES: (&str, &str) = ("coordination.k8s.io/v1", "leases");
 const REQUESTS: (&str, &str) = ("certificates.k8s.io/v1", "certificatesigningrequests");
 
-/// Plays the hub for as long as somebody has the server.
+/// Emulates the hub until the server is dropped.
 pub(super) fn start(cluster: &Arc<Cluster>) {
     let server = cluster.server();
     server.register(managed_clusters());
@@ -100,7 +100,7 @@ fn keep_finalizer(cluster: &mut Value, wanted: bool) {
     }
 }
 
-/// Only when it joins: a person may deny it later on. Whether this changed anything.
+/// Accepts a cluster only when it joins, because a person may deny it later. Returns whether it did.
 fn accept_by_name(cluster: &mut Value, name: &str) -> bool {
     let is_new = cluster["metadata"]["annotations"][ACCEPTED_ON].is_null();
     let accepts = is_new && (name.starts_with(AUTO) || is_accepted(cluster));
@@ -111,7 +111,7 @@ fn accept_by_name(cluster: &mut Value, name: &str) -> bool {
     accepts
 }
 
-/// What the decision in the spec brings about.
+/// Applies the decision in the spec.
 fn answer(cluster: &mut Value) {
     if is_accepted(cluster) {
         keep_finalizer(cluster, true);
@@ -134,7 +134,7 @@ fn add_namespace(server: &Server, name: &str) {
     }
 }
 
-/// The namespaces that the set of a cluster manages.
+/// Returns the managed namespaces of the cluster's set.
 fn managed_namespaces(server: &Server, cluster: &Value) -> Vec<Value> {
     let Some(set) = cluster["metadata"]["labels"][SET_LABEL].as_str() else { return Vec::new() };
     let managed = server.get(SETS.0, SETS.1, "", set).unwrap_or_default();
@@ -142,7 +142,7 @@ fn managed_namespaces(server: &Server, cluster: &Value) -> Vec<Value> {
     managed.map(|namespace| json!({"name": namespace["name"], "clusterSet": set})).collect()
 }
 
-/// Lists them without conditions, as the real one does.
+/// Lists them in the status without conditions, like the real controller.
 fn list_namespaces(cluster: &mut Value, wanted: Vec<Value>) -> bool {
     let mut before = cluster["status"]["managedNamespaces"].as_array().cloned().unwrap_or_default();
     for namespace in before.iter_mut().filter_map(Value::as_object_mut) {
@@ -155,8 +155,7 @@ fn list_namespaces(cluster: &mut Value, wanted: Vec<Value>) -> bool {
     changed
 }
 
-/// Keeps workloads away from a cluster that nobody can reach. For the agent that is one more writer
-/// of its object.
+/// Keeps workloads off an unreachable cluster. For the agent, this is another writer of its object.
 fn taint(cluster: &mut Value) -> bool {
     let effect = |what| json!({"key": format!("{GROUP}/{what}"), "effect": "NoSelect"});
     let (unreachable, unavailable) = (effect("unreachable"), effect("unavailable"));
@@ -180,7 +179,7 @@ fn taint(cluster: &mut Value) -> bool {
 
 // --- heartbeat ---
 
-/// `seen` is each cluster's last `renewTime`: a new one is a sign of life, and tells its clock.
+/// `seen` has each cluster's last `renewTime`. A new one proves that the cluster is alive, and shows its clock.
 fn watch_heartbeat(
     server: &Server,
     name: &str,
@@ -215,7 +214,7 @@ fn new_lease(cluster: &str) -> Value {
     })
 }
 
-/// After how long without a sign a cluster is lost.
+/// Returns after how long without a heartbeat a cluster is lost.
 fn grace(cluster: &Value) -> Duration {
     let seconds = cluster["spec"]["leaseDurationSeconds"].as_u64().filter(|seconds| *seconds > 0);
     Duration::from_secs(5 * seconds.unwrap_or(60))
@@ -245,7 +244,7 @@ fn lose(cluster: &mut Value) -> bool {
 
 // --- certificate requests ---
 
-/// Approves what the real hub approves by itself.
+/// Approves what the real hub approves automatically.
 fn judge(server: &Server, request: &Value) -> Option<()> {
     if !reasons(request).is_empty() {
         return None;
@@ -278,7 +277,7 @@ fn approve(request: &mut Value) {
     }]);
 }
 
-/// The cluster and the user that an agent's request names; None for any other request.
+/// Returns the cluster and the user of an agent's CSR; None for any other request.
 fn recognise(request: &Value) -> Option<(String, String)> {
     let cluster = request["metadata"]["labels"][CLUSTER_LABEL].as_str()?;
     if request["spec"]["signerName"] != "kubernetes.io/kube-apiserver-client" {
@@ -304,7 +303,7 @@ fn status<'a>(cluster: &'a Value, kind: &str) -> Option<&'a str> {
     all.find(|condition| condition["type"] == kind)?["status"].as_str()
 }
 
-/// Sets a condition, unless it has that status.
+/// Sets a condition unless it already has that status.
 fn set(cluster: &mut Value, kind: &str, to: &str, reason: &str, message: &str) -> bool {
     if status(cluster, kind) == Some(to) {
         return false;
@@ -327,7 +326,7 @@ fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The time as objects other than Leases carry it.
+/// Returns the time in the format of objects other than Leases.
 fn now() -> String {
     let time = micro_time(SystemTime::now());
     format!("{}Z", &time[..19])

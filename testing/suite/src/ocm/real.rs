@@ -1,5 +1,5 @@
-//! OCM's own controllers on the real control plane: registration and the addon-manager, once for all tests, left
-//! running for the next test program; the control plane ends them.
+//! OCM's own controllers on the real control plane: registration and the addon-manager. They start once for all tests
+//! and stay for the next test program; the control plane ends them.
 
 use std::{
     fs::{self, File},
@@ -24,15 +24,15 @@ use crate::{
     sidecar::free_port,
 };
 
-/// The program and the subcommand of each.
+/// The program and subcommand of each.
 const CONTROLLERS: [[&str; 2]; 2] = [["registration", "controller"], ["addon", "manager"]];
-/// Their user, so that the admission policy can tell them from the administrator.
+/// Their user, by which the admission policy distinguishes them from the administrator.
 const USER: &str = "ocm-hub-controller";
 const POLICY: &str = "accept-only-auto";
-/// The first lists some twenty kinds before it works.
+/// The registration controller lists some twenty kinds before it works.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Makes sure that they run, and that the first works.
+/// Ensures that they run, and that the registration controller works.
 pub(super) fn ensure(hub: &Cluster) {
     static ONCE: OnceLock<()> = OnceLock::new();
     ONCE.get_or_init(|| {
@@ -50,8 +50,7 @@ pub(super) fn ensure(hub: &Cluster) {
     });
 }
 
-/// Another test program may be about to do the same. The system takes the name back whatever happens
-/// to its holder.
+/// Serializes test programs that do the same. The system releases the name whatever happens to its holder.
 fn take_turns(directory: &Path) -> UnixListener {
     let name = SocketAddr::from_abstract_name(directory.as_os_str().as_encoded_bytes());
     let name = name.expect("a short path");
@@ -69,7 +68,7 @@ fn set_up(hub: &Cluster) {
     let assets = PathBuf::from(std::env::var_os("E2E_ASSETS").expect("E2E_ASSETS"));
     let crds = assets.join("crds");
     done(kubectl(hub, &["apply", "--server-side", "-f", &crds.to_string_lossy()]));
-    // kubectl fails where a definition has no conditions yet.
+    // kubectl fails while a definition has no conditions.
     wait("the definitions are established", || {
         kubectl(hub, &["wait", "--for=condition=Established", "crd", "--all"]).status.success()
     });
@@ -96,7 +95,7 @@ fn start(hub: &Cluster, directory: &Path, [program, word]: [&str; 2]) {
     let child = command.stdin(Stdio::null()).stdout(log).stderr(errors).spawn();
     let mut child = child.unwrap_or_else(|error| panic!("{program} {word}: {error}"));
     fs::write(id(directory, program), child.id().to_string()).expect("its id is written");
-    // Should it end, it must not look alive.
+    // If it ends, it must not stay as a zombie.
     thread::spawn(move || child.wait());
 }
 
@@ -106,12 +105,12 @@ fn is_running(directory: &Path, [program, word]: [&str; 2]) -> bool {
     !id.is_empty() && String::from_utf8_lossy(&command).contains(&format!("{program}\0{word}\0"))
 }
 
-/// The file with the process id of a controller.
+/// Returns the path of the file with a controller's process id.
 fn id(directory: &Path, program: &str) -> PathBuf {
     directory.join(format!("ocm-{program}.pid"))
 }
 
-/// The administrator's kubeconfig under the controllers' name.
+/// Writes the administrator's kubeconfig, impersonating the controllers' user.
 fn kubeconfig(hub: &Cluster, directory: &Path) -> PathBuf {
     let text = fs::read_to_string(&hub.kubeconfig).expect("the administrator's kubeconfig");
     let mut config: Value = serde_yaml::from_str(&text).expect("YAML");
@@ -123,9 +122,9 @@ fn kubeconfig(hub: &Cluster, directory: &Path) -> PathBuf {
     path
 }
 
-/// Keeps them from accepting all clusters: a person decides about the others.
+/// Prevents them from accepting all clusters: a person decides about the others.
 fn confine(hub: &Cluster) {
-    // The same in either version.
+    // Both versions are equivalent here.
     let version = if hub.minor() < 30 { "v1beta1" } else { "v1" };
     let admission = |plural, kind| Resource {
         version: version.into(),
@@ -167,7 +166,7 @@ fn confine(hub: &Cluster) {
     wait_until_confined(hub);
 }
 
-/// A policy holds some moments after it was created.
+/// A policy takes effect some time after its creation.
 fn wait_until_confined(hub: &Cluster) {
     let name = probe(hub, "confined", false);
     let user = format!("--as={USER}");

@@ -1,5 +1,4 @@
-//! OCM's own agent on the same stage, as a yardstick; only beside the real control plane, whose build
-//! brings it along.
+//! OCM's own agent on the same stage, for comparison; only on the real control plane, whose build includes it.
 
 use std::{
     env, fs,
@@ -17,13 +16,13 @@ use crate::{
     sidecar::{Sidecar, bare, free_port, program},
 };
 
-/// Outside of a pod it works here, whatever `--namespace` says.
+/// Outside of a pod, the agent uses this namespace, whatever `--namespace` says.
 const NAMESPACE: &str = "open-cluster-management-agent";
-/// OCM's program that has all agents.
+/// OCM's program that contains all agents.
 const OPERATOR: &str = "registration-operator";
 
 impl Spoke {
-    /// The stage for the Go agent: all of them in one namespace, told apart by their Secrets.
+    /// Sets the stage for the Go agent: all agents share one namespace, but have different Secrets.
     pub fn for_go(name: &str, how: Bootstrap) -> Self {
         let managed = Cluster::real("managed");
         let unique = managed.new_namespace(name);
@@ -36,19 +35,18 @@ impl Spoke {
         spoke
     }
 
-    /// Starts the Go agent with the same flags, names and ways; with rights of everything on the
-    /// managed cluster, since it also reads nodes. Claims and add-ons need kinds that are not there.
+    /// Starts the Go agent with the same flags, names and relays; with all rights on the managed cluster, because it
+    /// also reads nodes. Claims and add-ons are off: they need kinds that are not installed.
     pub fn start_go_agent(&self, more: &[&str]) -> Sidecar {
         self.start_agent(&go("registration"), more)
     }
 
-    /// The same with the work agent in one process, as in the mode Singleton of a Klusterlet.
+    /// Starts it with the work agent in one process, as in the mode Singleton of a Klusterlet.
     pub fn start_go_singleton(&self, more: &[&str]) -> Sidecar {
         self.start_singleton(&go(OPERATOR), more)
     }
 
-    /// Starts klusterlet-agent like [`Spoke::start_go_singleton`]: its file has the name that selects the operator's
-    /// command line.
+    /// Starts klusterlet-agent like [`Spoke::start_go_singleton`]; its file name selects the operator's command line.
     pub fn start_own_singleton(&self, more: &[&str]) -> Sidecar {
         let file = self.directory.path().join(OPERATOR);
         if !file.exists() {
@@ -65,7 +63,7 @@ impl Spoke {
         self.start_agent(file, &[&work, more].concat())
     }
 
-    /// OCM's work agent, with the hub kubeconfig in a file: the dumper's.
+    /// Starts OCM's work agent, with the hub kubeconfig from the dumper.
     pub fn start_work_agent(&self, kubeconfig: &Path) -> Sidecar {
         let mut command = bare(&go("work"));
         command
@@ -109,7 +107,7 @@ impl Spoke {
     }
 }
 
-/// A program of Open Cluster Management.
+/// Returns the path of a program of Open Cluster Management.
 pub fn go(program: &str) -> PathBuf {
     PathBuf::from(env::var_os("E2E_ASSETS").expect("the real control plane")).join(program)
 }

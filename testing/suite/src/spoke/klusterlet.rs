@@ -1,5 +1,5 @@
-//! The stage of a cluster that OCM's klusterlet operator installs its agent on; only beside the real control plane,
-//! whose build brings the operator along. The rights are those that the operator grants.
+//! The stage of a cluster on which OCM's klusterlet operator installs its agent; only on the real control plane, whose
+//! build includes the operator. The rights are the ones that the operator grants.
 
 use std::{fs, path::Path, sync::OnceLock};
 
@@ -25,18 +25,18 @@ pub fn klusterlets() -> Resource {
 }
 
 impl Spoke {
-    /// A stage in a namespace of its own, in which the operator may install the agent, with a bootstrap Secret.
+    /// Sets the stage in a separate namespace, where the operator may install the agent, with a bootstrap Secret.
     pub fn for_klusterlet(name: &str) -> Self {
         let managed = Cluster::real("managed");
         operate(&managed);
-        // The definition demands the prefix.
+        // The CustomResourceDefinition requires the prefix.
         let namespace = managed.new_namespace(&format!("open-cluster-management-{name}"));
         let spoke = Self::bare(Hub::new(), managed, namespace, Bootstrap::Auto);
         spoke.put_bootstrap(&spoke.bootstrap_kubeconfig());
         spoke
     }
 
-    /// Has the operator install the agent, and returns its Deployment in this namespace.
+    /// Makes the operator install the agent; returns its Deployment in this namespace.
     #[track_caller]
     pub fn install(&self, namespace: &str, more: &Value) -> Value {
         let mut spec = json!({
@@ -58,13 +58,13 @@ impl Spoke {
         })
     }
 
-    /// The name of its Klusterlet.
+    /// Returns the name of its Klusterlet.
     pub fn klusterlet(&self) -> &str {
         &self.namespace
     }
 }
 
-/// Runs the operator, once for all tests of a program; the control plane ends it.
+/// Runs the operator once for all tests of a program; the control plane ends it.
 pub fn operate(managed: &Cluster) -> &'static Sidecar {
     static OPERATOR: OnceLock<Sidecar> = OnceLock::new();
     OPERATOR.get_or_init(|| {

@@ -1,25 +1,25 @@
-//! Kinds of all sorts: built in or not, with a status of its own or not, inside of namespaces or not.
+//! Various kinds: built in or not, with or without a status subresource, namespaced or not.
 
 use apiclient::{error::Error, resource::Resource};
 use serde_json::{Value, json};
 
 use crate::{cluster::Cluster, eventually, listing::list, pause, real};
 
-/// A kind and what its objects look like.
+/// A kind, and the form of its objects.
 #[derive(Debug)]
 pub struct Kind {
     pub resource: Resource,
     pub namespaced: bool,
-    /// Whether the status is a thing of its own.
+    /// Whether it has a status subresource.
     pub status: bool,
-    /// The field that is the content, and the member of it that `content` sets.
+    /// The field with the content, and its member that `content` sets.
     field: &'static str,
     member: &'static str,
     /// The member of the status that `health` sets.
     health: &'static str,
 }
 
-/// Built in; what upstream tests with.
+/// Built in; upstream's tests use it.
 pub static BUDGETS: Kind = Kind {
     resource: Resource::v1("policy", "poddisruptionbudgets", "PodDisruptionBudget"),
     namespaced: true,
@@ -36,7 +36,7 @@ pub static WIDGETS: Kind = Kind {
     member: "size",
     health: "ready",
 };
-/// Without a status, and without a spec.
+/// Without status and spec.
 pub static SETTINGS: Kind = Kind {
     resource: Resource::v1("sync.example.com", "plainsettings", "PlainSetting"),
     namespaced: true,
@@ -53,7 +53,7 @@ pub static CONFIGS: Kind = Kind {
     member: "size",
     health: "",
 };
-/// Outside of all namespaces.
+/// Cluster-scoped.
 pub static REGIONS: Kind = Kind {
     resource: Resource::v1("sync.example.com", "regions", "Region"),
     namespaced: false,
@@ -63,7 +63,7 @@ pub static REGIONS: Kind = Kind {
     health: "ready",
 };
 
-/// Secrets as the harness handles them.
+/// Secrets, for the harness.
 pub fn secrets() -> &'static Kind {
     static KIND: Kind = plain("", "secrets", "Secret", true);
     &KIND
@@ -85,7 +85,7 @@ pub fn namespaces() -> &'static Kind {
     &KIND
 }
 
-/// A kind of the servers' own.
+/// Returns a built-in kind.
 pub(super) const fn plain(
     group: &'static str,
     plural: &'static str,
@@ -97,13 +97,13 @@ pub(super) const fn plain(
 }
 
 impl Kind {
-    /// As -resource takes it: `plural.group`.
+    /// Returns the value of -resource: `plural.group`.
     pub fn flag(&self) -> String {
         let Resource { group, plural, .. } = &self.resource;
         if group.is_empty() { plural.to_string() } else { format!("{plural}.{group}") }
     }
 
-    /// Content that differs by a number.
+    /// Returns content with this number.
     pub fn content(&self, number: u64) -> Value {
         match self.field {
             "data" => json!({self.field: {self.member: number.to_string()}}),
@@ -111,18 +111,18 @@ impl Kind {
         }
     }
 
-    /// The number in an object's content.
+    /// Returns the number in an object's content.
     pub fn number(&self, object: &Value) -> Option<u64> {
         let value = &object[self.field][self.member];
         value.as_u64().or_else(|| value.as_str()?.parse().ok())
     }
 
-    /// A status that differs by a number.
+    /// Returns a status with this number.
     pub fn health(&self, number: u64) -> Value {
         json!({"status": {self.health: number}})
     }
 
-    /// The number in an object's status.
+    /// Returns the number in an object's status.
     pub fn healthy(&self, object: &Value) -> Option<u64> {
         object["status"][self.health].as_u64()
     }
@@ -138,7 +138,7 @@ pub fn ensure(cluster: &Cluster) {
     }
 }
 
-/// Installs a kind unless it is there.
+/// Installs a kind if it does not exist.
 pub fn install(cluster: &Cluster, kind: &Kind) {
     let target = definitions().resource.cluster_object("").siblings();
     match cluster.client.create(&target, &definition(kind, &any_content())) {
@@ -152,20 +152,19 @@ fn served(cluster: &Cluster, kind: &Kind) {
     eventually(&format!("{} are served", kind.flag()), || list(&cluster.client, &all, "").ok());
 }
 
-/// The schema that takes any content, and keeps it as it is.
+/// Returns a schema that accepts any content, and keeps it unchanged.
 pub fn any_content() -> Value {
     json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})
 }
 
-/// Gives a kind another schema, as an upgrade of its definition does: what it does not name is dropped, what
-/// it has a default for is added.
+/// Replaces a kind's schema, like an upgrade of its definition: unknown fields are pruned, and defaults are added.
 pub fn reshape(cluster: &Cluster, kind: &Kind, schema: &Value) {
     let name = kind.flag();
     let target = definitions().resource.cluster_object(&name);
     let versions = definition(kind, schema)["spec"]["versions"].clone();
     cluster.merge(&target, &json!({"spec": {"versions": versions}}));
     if real() {
-        // The server that answers takes up a definition by a watch, and tells nobody.
+        // The server notices definitions by a watch, without reporting when.
         pause(1000);
     }
 }

@@ -1,5 +1,4 @@
-//! Many pairs at once, and how far the program is with them: for budgets and benchmarks, on embedded
-//! servers.
+//! Many pairs at once, and the program's progress with them: for budgets and benchmarks, on embedded servers.
 
 use std::{
     ops::Range,
@@ -14,17 +13,17 @@ use crate::{
     sidecar::{Sidecar, free_port},
 };
 
-/// What makes a widget some 2.4 KB of JSON, with the program's marks: an ordinary custom resource.
+/// These make a widget some 2.4 KB of JSON, with the program's marks: an ordinary custom resource.
 const RULES: usize = 30;
 const TEXT: usize = 600;
 
-/// What a program with so much to keep has resident.
+/// The memory of a program.
 #[derive(Clone, Copy, Debug)]
 pub struct Room {
-    /// In KiB, as the next two.
+    /// In KiB, like the next two.
     pub resident: u64,
     pub anonymous: u64,
-    /// The most since its start.
+    /// The peak since its start.
     pub peak: u64,
     pub threads: u64,
 }
@@ -40,12 +39,12 @@ impl Room {
     }
 }
 
-/// The canonical name of the pair with this number.
+/// Returns the canonical name of the pair with this number.
 pub fn nth(index: usize) -> String {
     format!("w{index:05}")
 }
 
-/// A widget's spec with this number.
+/// Returns a widget's spec with this number.
 fn spec(number: u64) -> Value {
     let rules: Vec<_> = (0..RULES)
         .map(|index| json!({"host": format!("host-{index}.example.com"), "port": 8000 + index}))
@@ -66,7 +65,7 @@ fn status(number: u64) -> Value {
 }
 
 impl Side {
-    /// A kubeconfig without the relay in between.
+    /// Returns a kubeconfig that bypasses the relay.
     pub fn direct_kubeconfig(&self) -> String {
         let user = json!({"token": self.token()});
         crate::identity::kubeconfig(&self.cluster.address, &self.cluster.ca, &user).to_string()
@@ -74,12 +73,12 @@ impl Side {
 }
 
 impl Stage {
-    /// The program as it runs in a pod: its own defaults, without the relays, and quiet.
+    /// Starts the program as in a pod: with its defaults, without the relays, and quiet.
     pub fn start_deployed(&self, more: &[&str]) -> Sidecar {
         self.start_deployed_for(self.remotes.len(), more)
     }
 
-    /// The same with the first remotes only.
+    /// Starts it with only the first remotes.
     pub fn start_deployed_for(&self, remotes: usize, more: &[&str]) -> Sidecar {
         let port = free_port();
         let mut command = crate::sidecar::bare(&crate::sidecar::program("remote-sync"));
@@ -95,7 +94,7 @@ impl Stage {
         self.spawn(command, port)
     }
 
-    /// Puts sources of a remote there, without HTTP.
+    /// Creates sources of a remote, without HTTP.
     pub fn put_sources(&self, remote: usize, which: Range<usize>) {
         for index in which {
             let source = self.source_in(remote, &WIDGETS, &self.namespace, &nth(index));
@@ -106,7 +105,7 @@ impl Stage {
         }
     }
 
-    /// Gives sources another spec, as somebody on that server would.
+    /// Changes the specs of sources, like a user of that server.
     pub fn change_specs(&self, remote: usize, which: Range<usize>, number: u64) {
         for index in which {
             let source = self.source_in(remote, &WIDGETS, &self.namespace, &nth(index));
@@ -114,7 +113,7 @@ impl Stage {
         }
     }
 
-    /// Gives targets another status, as their controller would.
+    /// Changes the statuses of targets, like their controller.
     pub fn change_statuses(&self, remote: usize, which: Range<usize>, number: u64) {
         for index in which {
             let target = self.target_in(remote, &WIDGETS, &self.namespace, &nth(index));
@@ -132,8 +131,8 @@ impl Stage {
         }
     }
 
-    /// Requests of the program's so far: all, and those among them that write; without the election's and
-    /// what tells people.
+    /// Returns the number of the program's requests so far, and of the writes among them, without those for Leases and
+    /// Events.
     pub fn counted(&self) -> (usize, usize) {
         let all: Vec<_> = self
             .sides()
@@ -173,7 +172,7 @@ impl super::Place {
     }
 }
 
-/// Samples of one family of /metrics: labels and value.
+/// Returns the samples of one family of /metrics: labels and value.
 fn samples<'a>(metrics: &'a str, family: &'a str) -> impl Iterator<Item = (&'a str, f64)> {
     let lines =
         metrics.lines().filter_map(move |line| line.strip_prefix(family)?.strip_prefix('{'));
@@ -183,8 +182,7 @@ fn samples<'a>(metrics: &'a str, family: &'a str) -> impl Iterator<Item = (&'a s
     })
 }
 
-/// Waits until the program has so many pairs with the remotes that are connected, and nothing to do for
-/// them.
+/// Waits until the program has this number of pairs in sync with the connected remotes, and an empty queue for them.
 #[track_caller]
 pub fn wait_for_pairs(sidecar: &Sidecar, pairs: usize, limit: Duration) {
     wait_until(sidecar, limit, |metrics| {
@@ -204,7 +202,7 @@ pub fn wait_for_pairs(sidecar: &Sidecar, pairs: usize, limit: Duration) {
     });
 }
 
-/// Waits until the program has done so many writes of a sort since its start, and rests.
+/// Waits until the program has sent this number of writes of one sort since its start, and rests.
 #[track_caller]
 pub fn wait_for_writes(sidecar: &Sidecar, what: &str, writes: usize, limit: Duration) {
     wait_until(sidecar, limit, |metrics| {
@@ -216,7 +214,7 @@ pub fn wait_for_writes(sidecar: &Sidecar, what: &str, writes: usize, limit: Dura
     });
 }
 
-/// What a program that is waited for says of its pairs.
+/// Returns what the program reports about its pairs, for a time-out.
 fn unsettled(metrics: &str) -> String {
     let told = ["remote_sync_pairs{", "remote_sync_queue_depth{", "remote_sync_writes_total{"];
     let lines = metrics.lines().filter(|line| told.iter().any(|name| line.starts_with(name)));

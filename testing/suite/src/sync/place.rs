@@ -1,4 +1,4 @@
-//! One object on one cluster, as the users of that cluster see and change it.
+//! One object on one cluster, as its users see and change it.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{FINALIZER, kinds::Kind};
 use crate::{cluster::Cluster, eventually};
 
-/// Where an object is, or will be.
+/// Where an object is or will be.
 #[derive(Clone)]
 pub struct Place {
     pub cluster: Arc<Cluster>,
@@ -27,7 +27,7 @@ impl Place {
         }
     }
 
-    /// Another object on the same cluster, in the same namespace if it has one.
+    /// Returns another object on the same cluster, in the same namespace if any.
     pub fn sibling(&self, kind: &'static Kind, name: &str) -> Self {
         Self::new(&self.cluster, kind, self.namespace.as_deref().unwrap_or_default(), name)
     }
@@ -43,7 +43,7 @@ impl Place {
 
     // --- reading ---
 
-    /// What its server has; the embedded one is not asked by a request.
+    /// Returns the server's object; without a request on an embedded server.
     pub fn stored(&self) -> Option<Value> {
         let Some(server) = &self.cluster.embedded else { return self.get() };
         let resource = &self.kind.resource;
@@ -55,7 +55,7 @@ impl Place {
         self.cluster.get(&self.target())
     }
 
-    /// The object, which is there.
+    /// Returns the object, which must exist.
     #[track_caller]
     pub fn read(&self) -> Value {
         self.get().unwrap_or_else(|| panic!("no {}", self.target()))
@@ -66,12 +66,12 @@ impl Place {
         self.read()["metadata"]["uid"].clone()
     }
 
-    /// The number of its content.
+    /// Returns the number in its content.
     pub fn number(&self) -> Option<u64> {
         self.kind.number(&self.get()?)
     }
 
-    /// The number of its status.
+    /// Returns the number in its status.
     pub fn healthy(&self) -> Option<u64> {
         self.kind.healthy(&self.get()?)
     }
@@ -100,7 +100,7 @@ impl Place {
 
     // --- waiting ---
 
-    /// Waits until the object is there and `holds`.
+    /// Waits until the object exists and `holds`.
     #[track_caller]
     pub fn wait(&self, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
         eventually(&format!("{}: {what}", self.target()), || self.get().filter(|it| holds(it)))
@@ -124,7 +124,7 @@ impl Place {
 
     // --- changing ---
 
-    /// Creates it, of this and of what makes it an object; a status goes where statuses go.
+    /// Creates it from these fields; adds apiVersion, kind and name, and writes a status to its subresource.
     #[track_caller]
     pub fn create(&self, object: &Value) -> Value {
         let mut new = object.clone();
@@ -138,7 +138,7 @@ impl Place {
         }
     }
 
-    /// Creates it with the content of this number.
+    /// Creates it with content of this number.
     #[track_caller]
     pub fn create_number(&self, number: u64) -> Value {
         self.create(&self.kind.content(number))
@@ -165,13 +165,13 @@ impl Place {
         self.set_status(&self.kind.health(number))
     }
 
-    /// Sets an annotation; `None` takes it away.
+    /// Sets an annotation; `None` removes it.
     #[track_caller]
     pub fn annotate(&self, key: &str, value: Option<&str>) -> Value {
         self.merge(&json!({"metadata": {"annotations": {key: value}}}))
     }
 
-    /// Sets all its finalizers, as `kubectl patch` does to get rid of them.
+    /// Replaces all its finalizers, like `kubectl patch` to remove them.
     #[track_caller]
     pub fn set_finalizers(&self, finalizers: &[&str]) {
         self.merge(&json!({"metadata": {"finalizers": finalizers}}));
@@ -181,7 +181,7 @@ impl Place {
         self.cluster.delete(&self.target());
     }
 
-    /// Reads it, changes it and writes it back, as often as others are faster.
+    /// Reads it, changes it and writes it back; retries on conflicts.
     #[track_caller]
     pub fn alter(&self, change: impl Fn(&mut Value)) -> Value {
         eventually(&format!("{} is changed", self.target()), || {
@@ -194,8 +194,8 @@ impl Place {
         })
     }
 
-    /// Takes it away whatever it waits for, so that nobody sees it going: at once where the server is ours,
-    /// else as a person does who is quick.
+    /// Deletes it despite its finalizers, so that nobody sees it being deleted: atomically on an embedded server,
+    /// otherwise as fast as possible.
     pub fn delete_by_force(&self) {
         if let Some(server) = &self.cluster.embedded {
             let version = self.kind.resource.api_version();

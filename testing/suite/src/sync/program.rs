@@ -1,4 +1,4 @@
-//! remote-sync on the stage: its settings, and how it is started.
+//! remote-sync on the stage: its settings and its start.
 
 use std::process::Command;
 
@@ -8,24 +8,24 @@ use super::{Kind, Stage, rights};
 use crate::real;
 use crate::sidecar::{Sidecar, VERBOSE, bare, free_port, program};
 
-/// A replica that waits for nothing longer than a test can. On a busy machine an answer takes more than half a second.
+/// Short waits, to suit a test. On a busy machine, an answer takes more than half a second.
 pub const FAST: [&str; 6] = ["-probe-interval", "500ms", "-orphan-grace", "1s", "-timeout", "4s"];
 
-/// What the program is told, and what the scene's objects are called for it.
+/// The program's settings, and the names of the stage's objects for it.
 #[derive(Clone, Debug)]
 pub struct Setting {
     /// Whether the local cluster owns the spec.
     pub push: bool,
     pub kinds: Vec<&'static Kind>,
-    /// Of the names of sources.
+    /// The suffix of the sources' names.
     pub suffix: String,
-    /// Of the names of the targets' namespaces.
+    /// The suffix of the targets' namespaces.
     pub namespace_suffix: String,
     pub secrets: Vec<&'static str>,
 }
 
 impl Setting {
-    /// With the suffixes of upstream's tests.
+    /// Returns settings with the suffixes of upstream's tests.
     pub fn safe(kinds: &[&'static Kind]) -> Self {
         Self {
             push: false,
@@ -36,7 +36,7 @@ impl Setting {
         }
     }
 
-    /// The local cluster is the source of all remotes.
+    /// Returns settings with the local cluster as the source of all remotes.
     pub fn push(kinds: &[&'static Kind]) -> Self {
         Self { push: true, suffix: "-{cluster}".into(), ..Self::safe(kinds) }
     }
@@ -45,7 +45,7 @@ impl Setting {
         Self { secrets: names.to_vec(), ..self }
     }
 
-    /// The names are the same on both sides.
+    /// Uses the same names on both sides.
     pub fn same_names(self) -> Self {
         Self { suffix: String::new(), namespace_suffix: String::new(), ..self }
     }
@@ -65,7 +65,7 @@ impl Setting {
 }
 
 impl Stage {
-    /// The program with nothing but the way to its local cluster.
+    /// Returns the program's command with only the path to its local cluster.
     pub fn bare_command(&self) -> Command {
         let mut command = bare(&program("remote-sync"));
         let kubeconfig = self.write("own.kubeconfig", &self.own.kubeconfig());
@@ -73,7 +73,7 @@ impl Stage {
         command
     }
 
-    /// The program with all but its remotes; without an endpoint if the port is 0.
+    /// Returns the program's command without its remotes; without an endpoint if the port is 0.
     pub fn command(&self, port: u16) -> Command {
         let mut command = self.bare_command();
         command
@@ -85,7 +85,7 @@ impl Stage {
         command
     }
 
-    /// Names all remotes, each by a file.
+    /// Adds all remotes, each by a file.
     pub fn add_remotes(&self, command: &mut Command) {
         for side in &self.remotes {
             let file = self.write(&format!("{}.kubeconfig", side.name), &side.kubeconfig());
@@ -98,7 +98,7 @@ impl Stage {
         self.start_at(0, more)
     }
 
-    /// The same with its endpoint.
+    /// Starts it with its endpoint, and `more` flags.
     pub fn start_served(&self, more: &[&str]) -> Sidecar {
         self.start_at(free_port(), more)
     }
@@ -110,8 +110,7 @@ impl Stage {
         self.spawn(command, port)
     }
 
-    /// From the next start on, the program has just the rights that it prints for its flags on embedded
-    /// servers too.
+    /// From the next start on, embedded servers too grant the program only the rights that it prints for its flags.
     pub fn enforce_rbac(&self) {
         self.sides()
             .filter_map(|side| side.cluster.embedded.as_ref())
@@ -126,7 +125,7 @@ impl Stage {
         Sidecar::spawn(command, port)
     }
 
-    /// Starts it after changes to its command, which names no remotes yet.
+    /// Starts it after `change` to its command, which has no remotes yet.
     pub fn start_as(&self, change: impl FnOnce(&mut Command)) -> Sidecar {
         let port = free_port();
         let mut command = self.command(port);
@@ -134,7 +133,7 @@ impl Stage {
         self.spawn(command, port)
     }
 
-    /// Runs it to its end; the exit code and all that it printed.
+    /// Runs it to its end; returns the exit code and the log.
     pub fn run(&self, more: &[&str]) -> (Option<i32>, String) {
         let mut sidecar = self.start(more);
         let status = sidecar.wait();

@@ -1,4 +1,4 @@
-//! The program's rights on servers that heed them: what `-print-rbac` prints for its flags, and nothing more.
+//! The program's rights on servers that enforce them: what `-print-rbac` prints for its flags, and no more.
 
 use std::process::Command;
 
@@ -15,7 +15,7 @@ static CLUSTER_BINDINGS: Kind = plain(GROUP, "clusterrolebindings", "ClusterRole
 static ROLES: Kind = plain(GROUP, "roles", "Role", true);
 static BINDINGS: Kind = plain(GROUP, "rolebindings", "RoleBinding", true);
 
-/// The binding that gives the program's account its rights on this cluster, and where it belongs.
+/// Returns the binding that grants the program's account its rights on this cluster, and its place.
 pub(super) fn binding(side: &Side) -> (Place, Value) {
     let name = format!("{}-{ACCOUNT}", side.home);
     let body = bound(side, "ClusterRole", &name);
@@ -29,7 +29,7 @@ fn bound(side: &Side, kind: &str, role: &str) -> Value {
     })
 }
 
-/// Gives what this command line needs, instead of what was given before.
+/// Grants what this command line needs, replacing earlier rights.
 pub(super) fn grant(stage: &Stage, command: &Command) {
     for role in printed(command) {
         let name = role["metadata"]["name"].as_str().expect("a name");
@@ -49,13 +49,13 @@ pub(super) fn grant(stage: &Stage, command: &Command) {
     }
 }
 
-/// The roles for these flags; none if they are not accepted.
+/// Returns the roles for these flags; none if the program rejects them.
 fn printed(command: &Command) -> Vec<Value> {
     let mut print = bare(command.get_program().as_ref());
     let mut words = command.get_args();
     while let Some(word) = words.next() {
         match word.to_str() {
-            // These exclude each other.
+            // `-print-rbac` excludes these.
             Some("-once" | "-cleanup") => {}
             Some("-wait-timeout") => {
                 words.next();
@@ -87,7 +87,7 @@ fn grant_in(side: &Side, role: &str, namespace: &str, rules: &Value) {
     put(&binding, &bound(side, "Role", &name));
 }
 
-/// Creates an object or replaces what this says of it.
+/// Creates an object, or merges these fields into it.
 fn put(place: &Place, body: &Value) {
     let mut object = body.clone();
     object["apiVersion"] = json!(place.kind.resource.api_version());

@@ -1,5 +1,5 @@
-//! The program's writes, on all clusters in one order: from the log of the embedded server, or from the audit
-//! log of the real one, which has no bodies but those of deletions.
+//! The program's writes on all clusters, in one order: from the log of the embedded server, or the audit log of the
+//! real one, which has bodies only of deletions.
 
 use std::{
     env, fs,
@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::{KNOWN_CLUSTERS, Side, Stage};
 use crate::{eventually, pause, stays, throughout};
 
-/// One write that was answered.
+/// A write that was answered.
 #[derive(Clone, Debug)]
 pub struct Wrote {
     /// `hub patch widgets/status one`
@@ -25,41 +25,41 @@ pub struct Wrote {
     at: Instant,
 }
 
-/// A write as the server's log has it, a refused one too.
+/// A write in the server's log, including refused ones.
 #[derive(Clone, Debug)]
 pub struct LoggedWrite {
     pub verb: String,
     pub resource: String,
     pub subresource: String,
     pub namespace: String,
-    /// Also of what it created.
+    /// Also for a created object.
     pub name: String,
     pub code: u16,
-    /// Null on a real server, but for that of a deletion.
+    /// Null on a real server, except for deletions.
     pub body: Value,
     pub is_dry_run: bool,
-    /// By the one clock of all servers.
+    /// By one clock for all servers.
     pub at: Instant,
 }
 
-/// The same moment by both clocks: audit logs have wall time.
+/// Returns the same instant by both clocks: audit logs have wall time.
 fn origin() -> (Instant, SystemTime) {
     static ORIGIN: OnceLock<(Instant, SystemTime)> = OnceLock::new();
     *ORIGIN.get_or_init(|| (Instant::now(), SystemTime::now()))
 }
 
-/// The words of all.
+/// Returns the words of all writes.
 pub fn words(all: &[Wrote]) -> Vec<&str> {
     all.iter().map(|one| one.words.as_str()).collect()
 }
 
-/// Events tell people; a Lease is the election's.
+/// Events are for people, Leases for leader election.
 const ASIDE: [&str; 2] = ["events", "leases"];
 const READS: [&str; 3] = ["get", "list", "watch"];
 const DRY_RUN: &str = "dryRun=All";
 
 impl Stage {
-    /// All writes of the program's so far, refused ones too, but for Events, Leases and the known clusters.
+    /// Returns the program's writes so far, including refused ones, except for Events, Leases and the known clusters.
     pub fn writes(&self) -> Vec<Wrote> {
         let told = |write: &LoggedWrite| !ASIDE.contains(&write.resource.as_str());
         let of = |side| Side::writes(side).into_iter().filter(told).map(|write| tell(side, write));
@@ -69,13 +69,13 @@ impl Stage {
         all
     }
 
-    /// Waits until the program wrote this and checks that it leaves it at that.
+    /// Waits until the program wrote this, and checks that it writes no more.
     #[track_caller]
     pub fn wrote_only(&self, expected: &[&str]) {
         self.wrote_only_after(0, expected);
     }
 
-    /// The same for what came after the first `before` writes.
+    /// Does the same for what follows the first `before` writes.
     #[track_caller]
     pub fn wrote_only_after(&self, before: usize, expected: &[&str]) {
         let since = || self.writes().split_off(before);
@@ -88,7 +88,7 @@ impl Stage {
         });
     }
 
-    /// Waits until the program has been quiet for a while; how much it wrote so far.
+    /// Waits until the program has been quiet for a while; returns the number of its writes so far.
     pub fn settled(&self) -> usize {
         loop {
             let before = self.writes().len();
@@ -99,13 +99,13 @@ impl Stage {
         }
     }
 
-    /// Checks that for a second nothing is written.
+    /// Checks that nothing is written for a while.
     #[track_caller]
     pub fn stays_quiet(&self) {
         self.writes_no_more_than(self.writes().len());
     }
 
-    /// The same of all that was written but for the first ones.
+    /// Checks for a while that nothing is written beyond the first `before` writes.
     #[track_caller]
     pub fn writes_no_more_than(&self, before: usize) {
         stays("nothing is written", || {
@@ -114,7 +114,7 @@ impl Stage {
         });
     }
 
-    /// How many requests of this verb the program sent for this resource, on an embedded server.
+    /// Returns the number of the program's requests of this verb for this resource, on an embedded server.
     pub fn asked(&self, side: &Side, verb: &str, resource: &str) -> usize {
         let ours = side.cluster.requests_of(&side.user());
         ours.iter().filter(|it| it.verb == verb && it.resource == resource).count()
@@ -122,7 +122,7 @@ impl Stage {
 }
 
 impl Side {
-    /// All writes of the program's to this cluster so far.
+    /// Returns the program's writes to this cluster so far.
     pub fn writes(&self) -> Vec<LoggedWrite> {
         match &self.cluster.embedded {
             Some(server) => logged(server, &self.user()),
@@ -132,7 +132,7 @@ impl Side {
 }
 
 fn tell(side: &Side, write: LoggedWrite) -> Wrote {
-    // The local cluster has no name of its own; upstream's word for it is local.
+    // The local cluster has no name; upstream calls it local.
     let cluster = if side.name.is_empty() { "local" } else { &side.name };
     let LoggedWrite { verb, resource, subresource, name, code, body, at, .. } = write;
     let slash = if subresource.is_empty() { "" } else { "/" };
@@ -160,7 +160,7 @@ fn audited(cluster: &str, user: &str) -> Vec<LoggedWrite> {
     let directory = env::var("E2E_DIR").expect("testing/controlplane/run.sh sets E2E_DIR");
     let path = PathBuf::from(directory).join(cluster).join("audit.log");
     let log = fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    // Whole lines of the program's only; the rest is not worth reading.
+    // Parses only lines that mention the program's user.
     let lines = log.lines().filter(|line| line.contains(user));
     let events = lines.filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let verb = |event: &Value| event["verb"].as_str().unwrap_or_default().to_owned();
@@ -187,7 +187,7 @@ fn audited(cluster: &str, user: &str) -> Vec<LoggedWrite> {
         .collect()
 }
 
-/// A time as audit logs write it.
+/// Converts a time from an audit log.
 fn instant(time: &str) -> Instant {
     let time = apiclient::time::parse_micro_time(time).expect("a time with six digits");
     let (instant, wall) = origin();

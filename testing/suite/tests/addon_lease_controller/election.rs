@@ -32,7 +32,7 @@ fn replica(scene: &Scene, name: &str) -> Replica {
     Replica { relay, sidecar }
 }
 
-/// A leader and one that stands by.
+/// Starts a leader and a standby.
 pub(crate) fn two(scene: &Scene) -> (Replica, Replica) {
     let first = replica(scene, "first");
     first.sidecar.wait_for(LEADS);

@@ -10,7 +10,7 @@ use suite::{pause, scene::Scene};
 
 use crate::support::{failures, renews};
 
-/// Nor is a Lease that is there before the program.
+/// Nor is a Lease that exists before the program.
 #[test]
 fn conflicts_with_other_writers_are_not_failures() {
     let scene = Scene::new("conflicts");

@@ -1,4 +1,4 @@
-//! Connections that are cut, and a managed cluster that comes late.
+//! Connections that are cut, and a managed cluster that starts late.
 
 use suite::{
     needs::{Need, needs},

@@ -1,4 +1,4 @@
-//! The pod whose readiness the Lease stands for.
+//! The pod whose readiness the Lease reports.
 
 use apiclient::resource::PODS;
 use serde_json::{Value, json};

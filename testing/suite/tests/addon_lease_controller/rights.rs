@@ -1,5 +1,5 @@
-//! Missing RBAC rights: one log line names verb and resource, and work resumes once they are granted. Only here
-//! does the audit expect a 403.
+//! Missing RBAC rights: one log line names verb and resource, and work resumes once they are granted. The audit expects
+//! a 403 only here.
 
 use suite::{rights::revoke, scene::Scene, stays};
 

@@ -46,7 +46,7 @@ pub(crate) const BACK: &str = "lease renewal recovered";
 /// The pod is not ready; it does not exist.
 pub(crate) const STALE: &str = "the Lease goes stale";
 pub(crate) const NO_POD: &str = "reason=\"it does not exist\"";
-/// There is no Secret any more.
+/// The Secret was deleted.
 pub(crate) const DELETED: &str = "was deleted: renewals stop until it is back";
 /// A watch failed.
 pub(crate) const BLIND: &str = "keeping the last known state";

@@ -1,5 +1,5 @@
-//! The REST client `apiclient` against the embedded server: what its libraries do wrong by default, and what a
-//! Kubernetes client owes its server.
+//! The REST client `apiclient` against the embedded server: wrong defaults of its libraries, and the duties of a
+//! Kubernetes client.
 
 mod connections;
 mod credentials;

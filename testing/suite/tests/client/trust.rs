@@ -1,5 +1,4 @@
-//! Whose certificates are trusted: those of an authority in the bundle, and as in Go those that the bundle holds
-//! themselves.
+//! Trusted certificates: those signed by a CA in the bundle, and, as in Go, those in the bundle itself.
 
 use apiclient::error::Error;
 use dev_apiserver::Server;

@@ -1,5 +1,5 @@
 //! The rights of csr-bootstrapper, by the audit logs of a whole run on the real control plane: each is used, none is
-//! missing, and on the hub it does only what it must.
+//! missing, and on the hub it sends only the necessary requests.
 //!
 //! `SUITE=real testing/controlplane/run.sh sh -c 'cargo test -p suite --test csr_bootstrapper; cargo test
 //! -p suite --test csr_bootstrapper -- --ignored'`

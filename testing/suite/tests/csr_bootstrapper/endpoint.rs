@@ -38,7 +38,7 @@ fn metrics_count_what_happened() {
     assert!(value(&skew).abs() < 60.0);
     let text = agent.ask("/metrics").1;
     assert!(text.contains("sidecar_build_info{name=\"csr-bootstrapper\","), "{text}");
-    // Each family stands together, under one type.
+    // The samples of each family are together, under one type.
     assert!(families(&text).len() >= 12, "{text}");
     assert!(!text.contains("leader_election_master_status"), "without an election: {text}");
 

@@ -40,7 +40,7 @@ fn widgets(hosted: &Hosted) -> String {
     format!("example.com/{}", hosted.stage.namespace)
 }
 
-/// Makes a node with so many widgets.
+/// Creates a node with this number of widgets.
 fn add_node(hosted: &Hosted, count: &str) {
     let name = format!("{}-a", hosted.stage.namespace);
     inventory::create_node(&hosted.spoke, &name, &json!({widgets(hosted): count}));

@@ -1,4 +1,4 @@
-//! Several hubs, of which one is selected. Where upstream ends the process, the program goes on.
+//! Several hubs, of which one is selected. Where upstream exits, this program keeps running.
 
 pub(crate) mod two_hubs;
 

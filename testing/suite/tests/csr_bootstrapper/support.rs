@@ -1,4 +1,4 @@
-//! Helpers of all of these tests: a cluster that has joined, its certificates, and the requests that it sends.
+//! Helpers of all these tests: a joined cluster, its certificates, and its requests.
 
 use std::time::{Duration, Instant};
 
@@ -35,7 +35,7 @@ pub(crate) fn joined(name: &str, more: &[&str]) -> (Spoke, Sidecar) {
     (spoke, agent)
 }
 
-/// The same on a stage that is there.
+/// Does the same on an existing stage.
 #[track_caller]
 pub(crate) fn joins(spoke: &Spoke, more: &[&str]) -> Sidecar {
     let agent = spoke.start(more);
@@ -233,7 +233,7 @@ pub(crate) fn sent(spoke: &Spoke) -> Vec<Request> {
     spoke.hub.cluster.requests_of(&spoke.user())
 }
 
-/// The ManagedCluster, which is there.
+/// Returns the ManagedCluster, which must exist.
 pub(crate) fn cluster(spoke: &Spoke) -> Value {
     spoke.hub.managed_cluster(&spoke.cluster).expect("the ManagedCluster")
 }

@@ -1,4 +1,4 @@
-//! Answers that are broken, huge, or something else than was asked for.
+//! Answers that are broken, huge, or of another kind than requested.
 
 use dev_apiserver::Action;
 use suite::faults::answer;

@@ -1,4 +1,4 @@
-//! Faults that concern all four programs, next to each of their servers. On the embedded server alone.
+//! Faults that concern all four programs, at each of their servers. Only on the embedded server.
 
 mod answers;
 mod bootstrapper;

@@ -73,7 +73,7 @@ fn selectors(expression: &str) -> BTreeSet<String> {
     found
 }
 
-/// What stands between `open` and `close`, each time.
+/// Returns each text between `open` and `close`.
 fn between<'a>(text: &'a str, open: &str, close: &str) -> BTreeSet<&'a str> {
     let parts = text.split(open).skip(1);
     parts.filter_map(|part| part.split_once(close)).map(|(inner, _)| inner.trim()).collect()

@@ -33,7 +33,7 @@ pub(crate) trait Stage: Send + Sync {
     fn settle(&self, process: &Sidecar);
     /// Changes something on each server that the program has to follow, and waits until it did.
     fn lives_within(&self, seconds: u64, process: &Sidecar);
-    /// Checks that nothing was done that must not be, whatever servers say.
+    /// Checks that nothing forbidden was done, whatever servers say.
     fn unharmed(&self);
 
     /// The same in the time that any fault may cost.

@@ -1,8 +1,8 @@
-//! The programs that are shipped, as the manifests run them and within the memory that these allow, among
-//! peers that lie, stall and flood: servers, Secrets, users of a hub, probes. None of them may cost more
-//! than its own service, and none leaves anything behind that needs a restart.
+//! The shipped programs, as in the manifests and within their memory limits, among peers that lie, stall and flood:
+//! servers, Secrets, users of a hub, probes. None of them may affect more than its own service, or leave anything
+//! behind that needs a restart.
 //!
-//! On the embedded server alone: the real one does none of this on request.
+//! Only on the embedded server: the real one cannot do this on request.
 
 mod agent;
 mod clocks;

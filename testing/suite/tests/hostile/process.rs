@@ -40,7 +40,7 @@ fn extreme_numbers_in_flags_never_abort() {
                 .iter()
                 .flat_map(|flag| values.map(|value| (flag.clone(), value)))
             {
-                // Without a kubeconfig it ends by itself, after it has read its flags.
+                // Without a kubeconfig, it exits after it has read its flags.
                 let mut command = container.command(&[]);
                 command.arg(format!("{flag}={value}")).arg("-kubeconfig=/nonexistent");
                 let output = command.stdin(Stdio::null()).output().expect("it runs");

@@ -116,7 +116,7 @@ impl Lease {
     }
 }
 
-/// csr-bootstrapper of a cluster that the hub accepts by itself.
+/// csr-bootstrapper of a cluster that the hub accepts automatically.
 pub(crate) struct Agent {
     pub(crate) spoke: Spoke,
     pub(crate) container: Container,

@@ -1,4 +1,4 @@
-//! Watches that say odd things or nothing, or cannot be opened.
+//! Watches that send odd events or none, or cannot be opened.
 
 use dev_apiserver::{Action, Rule};
 use serde_json::json;

@@ -17,7 +17,7 @@ fn rights_of_the_manifest_are_used_and_suffice() {
     for event in &requests {
         let object = &event["objectRef"];
         if object["name"] != SECRET {
-            // The one that a scenario names to be refused.
+            // A scenario names this Secret, to be refused.
             assert_eq!((&object["name"], &event["verb"]), (&"another".into(), &"get".into()));
             continue;
         }

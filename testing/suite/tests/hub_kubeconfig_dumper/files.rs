@@ -1,4 +1,4 @@
-//! Rarer situations of the files; `smoke::files` has the usual ones.
+//! Rarer cases of the files; `smoke::files` has the usual ones.
 
 use std::{
     fs,

@@ -1,5 +1,5 @@
-//! Volumes that cannot be written: full, and mounted read-only. The dumper runs in a mount namespace of its
-//! own; where the kernel refuses one to this user, the tests are left out.
+//! Volumes that cannot be written: full, or mounted read-only. The dumper runs in its own mount namespace; the tests
+//! are skipped if the kernel refuses one to this user.
 
 use std::{fs, path::PathBuf};
 

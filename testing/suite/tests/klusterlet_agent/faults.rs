@@ -1,4 +1,4 @@
-//! Servers and other writers that do not do as they should.
+//! Servers and other writers that misbehave.
 
 use std::time::{Duration, Instant};
 

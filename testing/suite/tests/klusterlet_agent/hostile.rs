@@ -1,4 +1,4 @@
-//! A cluster that refuses or lacks what a manifest needs: the damage stays with the manifest, and a condition says why.
+//! A cluster that refuses or lacks what a manifest needs: only the manifest is affected, and a condition says why.
 
 use std::time::{Duration, Instant};
 

@@ -253,7 +253,7 @@ fn other_hub_of_the_same_name_evicts_nothing() {
     agent.terminate();
 }
 
-/// Waits until the agent has looked at the hub's ManagedCluster.
+/// Waits until the agent has read the hub's ManagedCluster.
 fn wait_for_identity(stage: &Stage) {
     let is_read = || stage.hub.requests().iter().any(|it| it.resource == "managedclusters");
     eventually("the identity", is_read);

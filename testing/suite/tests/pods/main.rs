@@ -25,7 +25,7 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// A block of commands, which stands between `<!-- quickstart:NAME -->` and the end of its fence.
+/// A block of commands, between `<!-- quickstart:NAME -->` and the end of its fence.
 fn block(file: &str, name: &str) -> String {
     let text = fs::read_to_string(root().join(file)).expect("a README");
     let marker = format!("<!-- quickstart:{name} -->\n```sh\n");
@@ -65,7 +65,7 @@ impl Terminal {
         Self { directory }
     }
 
-    /// Runs a block of a README as it is; what it printed.
+    /// Runs a block of a README unchanged; returns its output.
     fn follow(&self, file: &str, name: &str) -> String {
         // A person stops what watches.
         let stopped = |line: &str| match line.contains(" -w ") {

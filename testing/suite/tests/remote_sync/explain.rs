@@ -1,4 +1,4 @@
-//! What the program says of single objects: `-explain`.
+//! What the program reports about single objects: `-explain`.
 
 use serde_json::json;
 use suite::{

@@ -1,4 +1,4 @@
-//! The life of an object of each sort of kind, with its writes.
+//! The life of an object of each type of kind, with its writes.
 
 use serde_json::json;
 use suite::sync::{BUDGETS, CONFIGS, Kind, REGIONS, SETTINGS, Setting, Stage, WIDGETS};

@@ -1,4 +1,4 @@
-//! Waiting for what is not there yet, visibly: a remote's kubeconfig.
+//! Waits visibly for what does not exist yet: a remote's kubeconfig.
 
 use serde_json::{Value, json};
 use suite::{

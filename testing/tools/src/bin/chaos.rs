@@ -1,6 +1,6 @@
 //! `make chaos`: random operations on both sides of remote-sync's copies, its servers and itself, against a model.
-//! `SEED` and `OPERATIONS` repeat a run, `CONFIG=push,large` has these features and not those of the seed, `SECONDS`
-//! continues with the next seeds for so long.
+//! `SEED` and `OPERATIONS` repeat a run. `CONFIG=push,large` replaces the seed's features. `SECONDS` continues with the
+//! next seeds for that long.
 
 use std::{
     process::exit,

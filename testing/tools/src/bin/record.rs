@@ -1,4 +1,4 @@
-//! `make recordings`: runs a demo and draws what it prints, or with CHECK=1 compares it with the picture that is there.
+//! `make recordings`: runs the demos and draws their output, or with CHECK=1 compares it with the existing pictures.
 
 use std::{
     env, fs,
@@ -29,7 +29,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Runs a demo that is beside this program.
+/// Runs a demo from this program's directory; returns its picture.
 fn record(name: &str) -> String {
     let command = format!("make {name}");
     println!("{command} …");

@@ -1,8 +1,8 @@
-//! `make soak`: csr-bootstrapper through 100,000 renewals, with a fault in 5 % of the requests, and what must hold
-//! through all of them; the others elect their leader with the same code. `SEED` and `RENEWALS` change what they name.
+//! `make soak`: runs csr-bootstrapper through 100,000 renewals, with faults in 5 % of the requests, and checks its
+//! invariants. The other programs share its leader election. `SEED` and `RENEWALS` override the defaults.
 //!
-//! A heartbeat comes once a second at most, so that would take a day. A leader's Lease is renewed as often as
-//! `-leader-election-retry-period` says, on the same way to the server: with it a day takes minutes.
+//! Heartbeats come once a second at most, so 100,000 would take a day. Leader election renews its Lease over the same
+//! path to the server, as often as `-leader-election-retry-period` says: it takes minutes.
 
 use std::{
     sync::Arc,
@@ -18,13 +18,13 @@ use tools::{
     term::{self, bold, green, red},
 };
 
-/// Memory has been where it goes after this part of all renewals.
+/// Memory is stable after this fraction of all renewals: a tenth.
 const EARLY: u64 = 10;
-/// Of all requests.
+/// The fraction of requests that fail.
 const FAULTS: f64 = 0.05;
-/// The leader has lost its lead after so long without a renewal.
+/// How long the leader may go without a renewal before it stops leading.
 const DEADLINE: Duration = Duration::from_secs(10);
-/// From early to late, in KiB.
+/// How much memory may grow from early to late, in KiB.
 const DRIFT: u64 = 64;
 const PROGRAM: &str = "csr-bootstrapper";
 const FLAGS: [&str; 3] = [
@@ -41,11 +41,11 @@ struct Life {
     others: u64,
     last: Instant,
     longest: Duration,
-    /// At the tenth part.
+    /// After a tenth of the renewals.
     early: Option<Figures>,
 }
 
-/// Memory in KiB, and descriptors.
+/// Memory in KiB, and the number of file descriptors.
 #[derive(Clone, Copy)]
 struct Figures {
     resident: u64,
@@ -63,7 +63,7 @@ fn main() {
     println!("All invariants held.");
 }
 
-/// Lives until the process has renewed its Lease so often; whether all held.
+/// Runs until the process has renewed its Lease this often; returns whether all invariants held.
 fn run(renewals: u64, random: &mut Rng) -> bool {
     let spoke = Spoke::auto("life");
     let agent = spoke.start(&[&["-disable-leader-election=false"][..], &FLAGS].concat());
@@ -89,7 +89,7 @@ fn held(what: &str, ok: bool) -> bool {
     ok
 }
 
-/// What a single request may meet; nothing that takes long, or there would be no 100,000.
+/// Returns fast faults of single requests; with slow ones, 100,000 renewals would take too long.
 fn quick() -> [Action; 8] {
     [
         Action::Garbage,
@@ -103,7 +103,7 @@ fn quick() -> [Action; 8] {
     ]
 }
 
-/// A balancer's answer.
+/// Returns a load balancer's answer.
 fn page(code: u16) -> Action {
     let html = "<html><body><h1>It does not work</h1></body></html>";
     Action::Answer { code, body: Some(html.to_owned()), retry_after: None }
@@ -130,7 +130,7 @@ impl Life {
         }
     }
 
-    /// Counts what has come since the last look.
+    /// Counts the requests since the last call.
     fn look(&mut self, wanted: u64) {
         for request in self.cluster.server().take_requests(Instant::now()) {
             if !is_renewal(&request) {
@@ -155,7 +155,7 @@ impl Life {
         Figures { resident: self.sidecar.memory("VmRSS"), descriptors: self.sidecar.descriptors() }
     }
 
-    /// Whether all held.
+    /// Returns whether all invariants held.
     fn judge(&self, wanted: u64) -> bool {
         let (early, late) = (self.early.expect("there was an early time"), self.figures());
         println!();
@@ -172,7 +172,7 @@ impl Life {
         let all = [
             held(&gap, self.longest < DEADLINE),
             held(&memory, late.resident <= early.resident + DRIFT),
-            // A connection that was given up just then makes one more or less.
+            // A connection that is just being replaced may add one.
             held(&words(before, after, "descriptors"), after <= before + 1),
         ];
         !all.contains(&false)

@@ -1,4 +1,4 @@
-//! The check that both sides are as the model has them.
+//! Checks that both sides match the model.
 
 use std::time::Instant;
 
@@ -13,13 +13,13 @@ use super::{
 };
 use suite::sync::{FINALIZER, HASH, LOCAL_GENERATION, PREFIX, REMOTE_GENERATION, SOURCE, secrets};
 
-/// A pair by its number, if it is about one, and what is wrong.
+/// The number of the pair, if any, and what is wrong.
 pub type Difference = (Option<usize>, String);
 
-/// All that is not as it has to be once everything has come to rest.
+/// Returns everything that differs from the model at rest.
 pub fn differences(scene: &Scene) -> Vec<Difference> {
     if !scene.broken.is_empty() {
-        // The rest may only be on its way.
+        // All other differences may be transient.
         return scene.broken.clone();
     }
     let mut all = Vec::new();
@@ -77,7 +77,7 @@ impl Found {
         let annotations = with(&copy.annotations, &wanted.annotations);
         self.same("the target's annotations", map(target, "annotations"), annotations);
         if kind.status {
-            // Typed statuses have a 0 where others have nothing.
+            // Typed statuses have a 0 where others have no value.
             let health = |object| kind.healthy(object).unwrap_or(0);
             self.same("the target's status", health(target), copy.status.unwrap_or(0));
             self.same("the source's status", health(source), copy.status.unwrap_or(0));
@@ -96,7 +96,7 @@ impl Found {
         self.same("the cluster of its mark", cluster, Some(&*marked));
     }
 
-    /// A target that was there before, differs, and so stays as it is.
+    /// Returns whether an existing target differs and must not be adopted; checks that it is unchanged.
     fn is_not_taken(&mut self, pair: &Pair, wanted: &Wanted) -> bool {
         let Some(target) = pair.target.stored() else { return false };
         let number = pair.target.kind.number(&target);
@@ -111,7 +111,7 @@ impl Found {
         true
     }
 
-    /// The fields beside the number. The target's server may have dropped one at the last write, and keep it
+    /// Checks the fields beside the number. The target's server may have dropped one at the last write, but keep it
     /// since.
     fn beside(&mut self, source: &Value, target: &Value, wanted: &Wanted) {
         let size =
@@ -143,7 +143,7 @@ impl Found {
         }
     }
 
-    /// The Secret that this target controls.
+    /// Checks the Secret that the target controls, and its upload.
     fn secret(&mut self, scene: &Scene, pair: &Pair) {
         let target = pair.target.stored().filter(|_| pair.target.namespace.is_some());
         let Some(target) = target else { return };
@@ -161,12 +161,12 @@ impl Found {
         if pair.wanted.is_none() {
             return;
         }
-        // What is nobody's copy has nothing to upload.
+        // A target that is not a copy uploads nothing.
         if annotation(&target, SOURCE).is_none() {
             return;
         }
         let up = pair.source.sibling(secrets(), &pair.secret).stored().unwrap_or_default();
-        // Another source's is taken with equal content alone.
+        // Another source's Secret is adopted only if its content is equal.
         let controller = &up["metadata"]["ownerReferences"][0];
         let source = &pair.source;
         let is_anothers = controller.is_object()
@@ -184,7 +184,7 @@ impl Found {
     }
 }
 
-/// Labels or annotations, but for the program's own.
+/// Returns the labels or annotations, except the program's own.
 fn map(object: &Value, field: &str) -> Map {
     let all = object["metadata"][field].as_object().into_iter().flatten();
     all.filter(|(key, _)| !key.starts_with(PREFIX))
@@ -209,7 +209,7 @@ fn uid(object: &Value) -> &str {
     object["metadata"]["uid"].as_str().unwrap_or_default()
 }
 
-/// Namespaces that were made for a target alone and stayed.
+/// Returns namespaces that were created for a single target and should be deleted by now.
 fn left_namespaces(scene: &Scene) -> Vec<Difference> {
     let alone = |pair: &Pair| match pair.target.namespace.as_deref() {
         Some(namespace) => scene.pairs_in(namespace).count() == 1,

@@ -1,27 +1,27 @@
-//! What a run is about beside its operations: drawn from the seed, or named.
+//! The features of a run: drawn from the seed, or named.
 
 use std::{collections::BTreeSet, str::FromStr};
 
 use fastrand::Rng;
 
-/// Something that a run may have or not.
+/// An optional feature of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Feature {
     /// The local cluster owns the specs.
     Push,
     /// Contents of hundreds of KiB.
     Large,
-    /// The targets' servers come to drop a field, and to keep it again.
+    /// The targets' servers start to drop a field, and to keep it again.
     Schemas,
-    /// A kind is taken away from the sources' cluster with all its objects, and comes again.
+    /// A kind is removed from the sources' cluster with all its objects, and reinstalled.
     Kinds,
-    /// A remote shows the uid of another for a while.
+    /// A remote shows another remote's uid for a while.
     Clones,
-    /// Uploaded Secrets are lost, and looked at again and again.
+    /// Uploaded Secrets are lost, and all pairs are resynced every second.
     Secrets,
-    /// Targets that were there before are taken only if they are equal.
+    /// Existing targets are adopted only if they are equal.
     Equal,
-    /// The sources are given nothing.
+    /// The program writes no bookkeeping to sources (`-track target`).
     Track,
 }
 
@@ -39,20 +39,20 @@ const ALL: [(Feature, &str); 8] = [
 /// The features of a run.
 pub type Config = BTreeSet<Feature>;
 
-/// About half of them, by the seed.
+/// Draws about half of the features from the seed.
 pub fn draw(seed: u64) -> Config {
     let mut random = Rng::with_seed(seed);
     let known = ALL.iter().map(|(feature, _)| *feature);
     known.filter(|_| random.bool()).collect()
 }
 
-/// As `named` reads it.
+/// Returns the features in the format of `named`.
 pub fn words(config: &Config) -> String {
     let named = ALL.iter().filter(|(feature, _)| config.contains(feature));
     named.map(|(_, word)| *word).collect::<Vec<_>>().join(",")
 }
 
-/// `push,large`, or `none`.
+/// Parses `push,large`, or `none`.
 pub fn named(text: &str) -> Config {
     let words = text.split(',').filter(|word| !word.is_empty() && *word != "none");
     words.map(|word| word.parse().unwrap_or_else(|word| panic!("no feature {word:?}"))).collect()

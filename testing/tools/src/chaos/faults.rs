@@ -2,7 +2,7 @@
 
 use dev_apiserver::Action;
 
-/// What strikes requests, and of which verb if not of all.
+/// A fault, and the verb that it is restricted to, if any.
 #[derive(Clone)]
 pub struct Fault {
     pub action: Action,
@@ -10,10 +10,10 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// Whether the program waits for people then, or for minutes, which is longer than a rest.
+    /// Returns whether the program then waits for people, or for minutes: longer than a rest allows.
     pub fn is_refusal(&self) -> bool {
         match self.action {
-            // What one list lacks may come with the next.
+            // A rejected list or watch may succeed when it is retried.
             Action::Answer { code: 403 | 404, .. } | Action::Forbid => {
                 !matches!(self.verb, Some("list" | "watch"))
             }
@@ -23,7 +23,7 @@ impl Fault {
     }
 }
 
-/// What single requests may meet.
+/// Returns all faults of single requests.
 pub fn faults() -> Vec<Fault> {
     let any = actions().into_iter().map(|action| Fault { action, verb: None });
     let [html, huge] = [answer(404, HTML, None), Action::HugeBody { bytes: 4 << 20 }];
@@ -56,7 +56,7 @@ fn answer(code: u16, body: Option<&str>, retry_after: Option<&str>) -> Action {
     Action::Answer { code, body, retry_after }
 }
 
-/// Not [`Action::NullSpec`]: of another content under a true resourceVersion nobody can know.
+/// Without [`Action::NullSpec`]: nobody can detect wrong content with a valid resourceVersion.
 fn actions() -> Vec<Action> {
     vec![
         answer(500, None, None),

@@ -1,5 +1,5 @@
-//! What both sides of a pair have to look like: kept by what the servers said to the operations, not by
-//! what the program does.
+//! What both sides of a pair must look like: derived from the servers' answers to operations, not from the program's
+//! actions.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -10,42 +10,42 @@ use serde_json::Value;
 
 use suite::sync::Place;
 
-/// What was decided on the newest news may still be on its way for so long.
+/// How long the effect of a decision on current data may take.
 pub const UNDER_WAY: Duration = Duration::from_secs(1);
-/// A source that is being deleted leaves only when the target is gone, unless its finalizers are taken by
-/// force; whose connection is silent just then learns of the next one when the connection is given up. By the
-/// program's flags that takes 4.5 s, and the list that follows may fail twice and wait for up to 3 s.
+/// How long the program may not know of a new source, if finalizers were removed by force while its connection was
+/// silent. By its flags, it gives the connection up after 4.5 s; the list that follows may fail twice and wait for up
+/// to 3 s. Otherwise a deleted source waits until its target is gone.
 pub const UNAWARE: Duration = Duration::from_secs(8);
 
-/// The Secret that goes up from each namespace.
+/// The Secret that is uploaded from each namespace.
 pub const SECRET: &str = "token";
 
 pub type Map = BTreeMap<String, String>;
 
-/// A source, its target, and what is known of both.
+/// A source, its target, and what is known about both.
 pub struct Pair {
     pub remote: usize,
     pub source: Place,
     pub target: Place,
     /// The name of the Secret beside the source.
     pub secret: String,
-    /// What the source's owners want; none while it is not there, or is being deleted.
+    /// What the source's owners want; None while it does not exist or is being deleted.
     pub wanted: Option<Wanted>,
-    /// Since when it was wanted, and not wanted, in turn; at first it is not.
+    /// When it became wanted and unwanted, alternately; initially unwanted.
     turns: Vec<Instant>,
-    /// The uid of the source that went last, if nobody forced it.
+    /// The uid of the last deleted source, unless it was forced.
     pub left_by: Option<String>,
-    /// When finalizers were taken by force.
+    /// When finalizers were removed by force.
     forced: Vec<Instant>,
-    /// The turns at which it vanished though nobody had asked it to go.
+    /// The turns at which it vanished without a deletion request.
     lost: Vec<Instant>,
-    /// What the target's owners did to each of its incarnations, by uid.
+    /// What the target's owners did to each incarnation, by uid.
     pub copies: HashMap<String, Copy>,
-    /// When both sides were seen to be as they have to be: the program knew all of it.
+    /// When both sides matched the model: the program knew everything.
     rests: Vec<Instant>,
-    /// The times in which the source's kind or namespace was going.
+    /// When the source's kind or namespace was being deleted: start and end.
     pub kept: Vec<(Instant, Option<Instant>)>,
-    /// The operations, with what came of them.
+    /// The operations and their outcomes.
     pub history: Vec<String>,
 }
 
@@ -63,18 +63,18 @@ pub struct Wanted {
 /// A target as its owners wrote it.
 #[derive(Clone, Debug, Default)]
 pub struct Copy {
-    /// When they made it, if there was no source.
+    /// When they made it, if the program could know that there was no source.
     pub made: Option<Instant>,
-    /// They made it, whenever that was.
+    /// Whether they made it.
     pub by_hand: bool,
-    /// It had the source's content then.
+    /// Whether it had the source's content then.
     pub was_equal: bool,
-    /// Its content then.
+    /// Its content as they last wrote it.
     pub number: u64,
     pub status: Option<u64>,
     pub labels: Map,
     pub annotations: Map,
-    /// They deleted it.
+    /// Whether they deleted it.
     pub deleted: bool,
 }
 
@@ -97,14 +97,14 @@ impl Pair {
         }
     }
 
-    /// The source was created.
+    /// Records that the source was created.
     pub fn begin(&mut self, wanted: Wanted) {
         if self.wanted.replace(wanted).is_none() {
             self.turns.push(Instant::now());
         }
     }
 
-    /// The one with this uid was asked to go, at `at`.
+    /// Records that the deletion of the source with this uid was requested at `at`.
     pub fn end(&mut self, at: Instant, uid: &str) {
         if self.wanted.take().is_some() {
             self.turns.push(at);
@@ -117,7 +117,7 @@ impl Pair {
         self.forced.push(Instant::now());
     }
 
-    /// The source vanished, at `at`.
+    /// Records that the source vanished at `at`.
     pub fn lose(&mut self, at: Instant) {
         self.wanted = None;
         self.left_by = None;
@@ -125,7 +125,7 @@ impl Pair {
         self.lost.push(at);
     }
 
-    /// The source is again what it was, since `at`.
+    /// Records that the source was restored to `wanted` at `at`.
     pub fn restore(&mut self, wanted: Option<Wanted>, at: Instant) {
         match (wanted, self.wanted.is_some()) {
             (None, true) => self.lose(at),
@@ -134,14 +134,14 @@ impl Pair {
         }
     }
 
-    /// The incarnation that this document is of.
+    /// Returns the record of the incarnation in this document.
     pub fn copy(&mut self, object: &Value) -> &mut Copy {
         let uid = object["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
         self.copies.entry(uid).or_default()
     }
 
-    /// When the source vanished that the target had at `at`, if the program must have seen it before and
-    /// not being deleted.
+    /// Returns when the target's last source before `at` vanished, if the program must have known it and saw no
+    /// deletion.
     pub fn lost_before(&self, at: Instant) -> Option<Instant> {
         let turns: Vec<_> = self.turns.iter().take_while(|turn| **turn <= at).collect();
         let last = turns.chunks_exact(2).last()?;
@@ -151,7 +151,7 @@ impl Pair {
         (was_known && self.lost.contains(&gone)).then_some(gone)
     }
 
-    /// Whether the source's kind or namespace was going at `at`, and had been for long enough to be seen.
+    /// Returns whether the source's kind or namespace was being deleted at `at`, for long enough to be noticed.
     pub fn was_kept(&self, at: Instant) -> bool {
         let lasts = |(since, until): &(Instant, Option<Instant>)| {
             *since + UNDER_WAY < at && until.is_none_or(|until| at < until)
@@ -159,12 +159,12 @@ impl Pair {
         self.kept.iter().any(lasts)
     }
 
-    /// Both sides are as they have to be.
+    /// Records that both sides match the model.
     pub fn rest(&mut self) {
         self.rests.push(Instant::now());
     }
 
-    /// Whether the source was not wanted, as far as the program could know at `at`.
+    /// Returns whether the source was unwanted, as far as the program could know at `at`.
     pub fn may_lose_target(&self, at: Instant) -> bool {
         let Some(from) = at.checked_sub(self.slack(at)) else { return true };
         let before = self.turns.iter().filter(|turn| **turn <= from).count();
@@ -172,19 +172,19 @@ impl Pair {
         before % 2 == 0 || after > before
     }
 
-    /// For how long the program may go by what was.
+    /// Returns for how long the program may act on outdated data.
     fn slack(&self, at: Instant) -> Duration {
         let near = |forced: &Instant| *forced <= at && at <= *forced + UNAWARE;
         if self.forced.iter().any(near) { UNAWARE } else { UNDER_WAY }
     }
 
-    /// Whether it went by force so lately that the program may not know.
+    /// Returns whether it was forced or lost so recently that the program may not know.
     pub fn was_forced(&self) -> bool {
         let all = self.forced.iter().chain(&self.lost);
         all.into_iter().any(|forced| forced.elapsed() < UNAWARE)
     }
 
-    /// Whether this incarnation of the target is nobody's copy at `at`: there was no source since.
+    /// Returns whether this incarnation of the target is not a copy at `at`: it never had a source.
     pub fn is_kept(&self, copy: &Copy, at: Instant) -> bool {
         let since = |made| self.turns.iter().any(|turn| made <= *turn && *turn <= at);
         copy.made.is_some_and(|made| made < at && !since(made)) && !copy.deleted

@@ -1,14 +1,13 @@
-//! What happens to a pair, to the servers and to the program: drawn from the seed before anything is done, so that a run
-//! can be repeated.
+//! Operations on pairs, servers and the program, all drawn from the seed in advance, so that a run can be repeated.
 
 use fastrand::Rng;
 
-/// Keys of labels and annotations that owners of sources and targets use, each side its own.
+/// The number of label and annotation keys that each side's owners use, different ones per side.
 pub const KEYS: u64 = 3;
-/// So many operations later at most an outage is over.
+/// The longest outage, in operations.
 const LONGEST: u64 = 60;
 
-/// KiB of a large content.
+/// The largest content, in KiB.
 const LARGEST: u64 = 300;
 
 /// One of the two objects of a pair.
@@ -18,63 +17,63 @@ pub enum End {
     Target,
 }
 
-/// When the program dies.
+/// When the program is killed.
 #[derive(Clone, Copy, Debug)]
 pub enum Moment {
-    /// Whenever it is.
+    /// At any time.
     Now,
-    /// A write was sent and never arrives.
+    /// A write was sent, but never arrives.
     Before,
-    /// A write is done, and its answer is not there yet.
+    /// A write is done, but its answer has not arrived yet.
     After,
 }
 
-/// A key and the value that it gets, or loses.
+/// A key and its new value; None removes it.
 pub type Note = (u64, Option<u64>);
 
 #[derive(Clone, Copy, Debug)]
 pub enum Operation {
-    // --- by those who own the specs ---
+    // --- by the owners of the specs ---
     Create(u64),
     Edit(u64),
     Label(Note),
     Annotate(Note),
     Delete,
-    /// Deletes it and takes all its finalizers, ours too.
+    /// Deletes the source and removes all its finalizers, including ours.
     Force,
-    /// Takes its finalizers.
+    /// Removes its finalizers.
     Strip,
-    /// It is gone from one moment to the next, as after a restore from a backup; nobody saw it going.
+    /// The source vanishes without a visible deletion, as after a restore from a backup.
     Lose,
-    /// The Secret beside it that one of the target's goes to.
+    /// Creates the Secret beside the source, to which the target's Secret is uploaded.
     MakeSecret,
-    /// It is lost.
+    /// Deletes that Secret.
     LoseSecret,
-    /// Content of so many KiB beside the rest, or none.
+    /// Additional content in KiB, or none.
     Fill(Option<u64>),
     /// A field that the target's server may not know.
     Extra(Option<u64>),
-    /// A status that is not theirs to write.
+    /// A status, which they do not own.
     ForeignStatus(u64),
-    // --- by those who own the status ---
+    // --- by the owners of the statuses ---
     MakeTarget(u64),
     Status(u64),
     OwnLabel(Note),
     OwnAnnotation(Note),
-    /// Content that is not theirs to write.
+    /// Content, which they do not own.
     ForeignContent(u64),
     ForeignLabel(u64),
     DeleteTarget,
-    /// A Secret that the target controls; a new one or only new data.
+    /// Writes a Secret that the target controls; `anew` replaces all of it, not only its data.
     Secret {
         value: u64,
         anew: bool,
     },
     // --- by anybody ---
-    /// A finalizer of somebody else's.
+    /// Adds or removes another owner's finalizer.
     Hold(End, bool),
     DeleteNamespace(End),
-    /// The kind goes from the source's cluster, and all its objects with it.
+    /// Deletes the kind from the source's cluster, with all its objects.
     RemoveKind,
     // --- to servers, by number, and to the program ---
     Silence(u64, u64),
@@ -86,20 +85,20 @@ pub enum Operation {
         fault: u64,
         length: u64,
     },
-    /// Its clock is wrong by so many days, forwards or back.
+    /// The server's clock is 400 days ahead or behind.
     Clock {
         server: u64,
         ahead: bool,
         length: u64,
     },
-    /// Its history is gone, and all watches end.
+    /// Compacts the history and ends all watches.
     Compact(u64),
-    /// Another token, the old one worthless; that comes first where there is a gap.
+    /// Rotates the token; with a gap, the old one is revoked before the new one is written.
     Rotate {
         server: u64,
         gap: u64,
     },
-    /// A server of targets drops a field from now on, or keeps it.
+    /// A server of targets starts to drop a field, or to keep it.
     Upgrade {
         server: u64,
         drops: bool,
@@ -109,18 +108,18 @@ pub enum Operation {
     Kill(Moment),
 }
 
-/// One of a run.
+/// A planned operation.
 #[derive(Clone, Copy, Debug)]
 pub struct Planned {
     pub operation: Operation,
-    /// Which pair it is about, by a number that is to be taken modulo their count.
+    /// The pair's number, modulo the number of pairs.
     pub pair: u64,
-    /// Milliseconds until the next.
+    /// The pause after it, in milliseconds.
     pub rest: u64,
 }
 
 impl Operation {
-    /// Whether it is about a pair.
+    /// Returns whether it affects a pair.
     pub fn is_of_pair(&self) -> bool {
         !matches!(
             self,
@@ -137,7 +136,7 @@ impl Operation {
         )
     }
 
-    /// Whether it is about the way to a server, or the program.
+    /// Returns whether it affects the connection to a server, or the program.
     pub fn is_of_way(&self) -> bool {
         matches!(self, Self::Silence(..) | Self::Refuse(..) | Self::Cut(_) | Self::Kill(_))
     }
@@ -191,13 +190,13 @@ impl Operation {
     }
 }
 
-/// The operations of a run.
+/// Returns the operations of a run.
 pub fn plan(seed: u64, count: usize) -> Vec<Planned> {
     let mut random = Rng::with_seed(seed);
     (0..count)
         .map(|_| {
             let (operation, pair) = (Operation::draw(&mut random), random.u64(..));
-            // Mostly one upon the other, at times with enough time for the program to come to rest.
+            // Mostly in immediate succession, at times with a pause for the program to come to rest.
             let rest = match random.u64(..20) {
                 0..12 => 0,
                 12..19 => random.u64(..12),

@@ -1,4 +1,4 @@
-//! What people do so that everything can come to rest: they take away what holds things up for their sake.
+//! What people do so that everything can come to rest: they resolve what waits for people.
 
 use std::{collections::BTreeMap, time::Instant};
 
@@ -13,7 +13,7 @@ use super::{
 };
 use suite::sync::{Place, SOURCE, WIDGETS, definitions, install, namespaces};
 
-/// Takes away what holds things up for people's sake: finalizers, and too many orphans.
+/// Resolves what waits for people: finalizers, too many deletions or orphans, unproven targets, missing Secrets.
 pub fn let_go(scene: &mut Scene) {
     force_many(scene);
     put_back(scene);
@@ -25,7 +25,7 @@ pub fn let_go(scene: &mut Scene) {
     }
 }
 
-/// Installs the kinds that were taken away; whether all are there.
+/// Reinstalls the removed kinds; returns whether none is still being deleted.
 pub fn bring_kinds_back(scene: &mut Scene) -> bool {
     force_kept(scene);
     let mut all_there = true;
@@ -43,7 +43,7 @@ pub fn bring_kinds_back(scene: &mut Scene) -> bool {
     all_there
 }
 
-/// People see to it that sources go whose kind or namespace does, and then their targets may.
+/// Removes the finalizers of sources that are deleted with their kind or namespace. Then their targets may be deleted.
 fn force_kept(scene: &mut Scene) {
     for index in 0..scene.pairs.len() {
         let source = scene.pairs[index].source.clone();
@@ -55,7 +55,7 @@ fn force_kept(scene: &mut Scene) {
         for (_, until) in &mut scene.pairs[index].kept {
             until.get_or_insert_with(Instant::now);
         }
-        // Targets of sources that went with their namespace stay until it is there again, or that is allowed.
+        // Targets of sources deleted with their namespace stay until it exists again, or their deletion is allowed.
         let namespace = namespace_of(&source).filter(|namespace| namespace.stored().is_none());
         if let Some(namespace) = namespace.filter(|_| scene.pairs[index].target.stored().is_some())
         {
@@ -68,7 +68,7 @@ fn is_going(place: &Place) -> bool {
     place.stored().is_some_and(|it| it["metadata"]["deletionTimestamp"].is_string())
 }
 
-/// Whether the kind or the namespace of a source is being deleted, too, whichever began first.
+/// Returns whether the kind or namespace of a source is also being deleted, whichever began first.
 fn goes_with_more(source: &Place) -> bool {
     let definition = Place::new(&source.cluster, definitions(), "", &source.kind.flag());
     let namespace =
@@ -76,7 +76,7 @@ fn goes_with_more(source: &Place) -> bool {
     is_going(&definition) || namespace.is_some_and(|namespace| is_going(&namespace))
 }
 
-/// Where so many sources of a kind are being deleted that none of them goes, people see to it that they do.
+/// Removes the finalizers where so many sources of a kind are being deleted that all of them wait.
 fn force_many(scene: &mut Scene) {
     let mut waiting = BTreeMap::<_, Vec<usize>>::new();
     for (index, pair) in scene.pairs.iter().enumerate() {
@@ -92,8 +92,8 @@ fn force_many(scene: &mut Scene) {
     }
 }
 
-/// Targets that were marked while the source's cluster could not be identified, and whose source is gone or another
-/// one: nothing proves whose they are, so people say what becomes of them.
+/// Deletes targets that were marked while the source's cluster was unidentified, and whose source is gone or replaced:
+/// nothing proves whose copies they are, so people decide.
 fn delete_unproven(scene: &mut Scene) {
     for index in 0..scene.pairs.len() {
         let pair = &scene.pairs[index];
@@ -109,7 +109,7 @@ fn delete_unproven(scene: &mut Scene) {
     }
 }
 
-/// Where so many sources are gone that no orphan goes any more, people put them back.
+/// Recreates sources where so many are gone that orphans are no longer deleted.
 fn put_back(scene: &mut Scene) {
     for remote in 0..scene.stage.remotes.len() {
         let is_orphan = |pair: &Pair| {

@@ -1,5 +1,5 @@
-//! Operations on pairs, as the people and controllers of both clusters do them, past the program's own way
-//! to the servers. What a server accepts goes into the model.
+//! Operations on pairs by the people and controllers of both clusters, which bypass the program's relays. What a server
+//! accepts is recorded in the model.
 
 use std::{sync::Arc, time::Instant};
 
@@ -21,10 +21,10 @@ use suite::{
     sync::{Place, WIDGETS, definitions, secrets},
 };
 
-/// A finalizer of somebody else's.
+/// Another owner's finalizer.
 const HOLD: &str = "example.com/hold";
 
-/// Does it; how that went.
+/// Performs an operation; returns its outcome.
 pub fn perform(scene: &mut Scene, index: usize, operation: Operation) -> &'static str {
     let (source, target) = (scene.pairs[index].source.clone(), scene.pairs[index].target.clone());
     let done = match operation {
@@ -40,7 +40,7 @@ pub fn perform(scene: &mut Scene, index: usize, operation: Operation) -> &'stati
     if done.is_some() { "done" } else { "not possible" }
 }
 
-/// What those do who own the specs.
+/// Performs an operation by the owners of the specs.
 fn at_source(scene: &mut Scene, index: usize, source: &Place, done: Operation) -> Option<Value> {
     match done {
         Operation::Create(number) => create(scene, index, source, number),
@@ -61,7 +61,7 @@ fn at_source(scene: &mut Scene, index: usize, source: &Place, done: Operation) -
             strip(scene, index, source).or(deleted)
         }
         Operation::Strip => strip(scene, index, source),
-        // On a real server nothing is gone that nobody saw going.
+        // On a real server, no object vanishes without a visible deletion.
         Operation::Lose if !real() => lose(&mut scene.pairs[index]),
         Operation::Fill(size) if scene.has(Feature::Large) && takes_anything(source) => {
             let text = size.map(filling);
@@ -78,7 +78,7 @@ fn at_source(scene: &mut Scene, index: usize, source: &Place, done: Operation) -
     }
 }
 
-/// What those do who own the status.
+/// Performs an operation by the owners of the statuses.
 fn at_target(scene: &mut Scene, index: usize, target: &Place, done: Operation) -> Option<Value> {
     match done {
         Operation::MakeTarget(number) => make_target(scene, index, target, number),
@@ -100,7 +100,7 @@ fn at_target(scene: &mut Scene, index: usize, target: &Place, done: Operation) -
     }
 }
 
-/// What a server answered; nothing where it is not the time for it.
+/// Returns a server's answer; None if it rejected the request.
 fn answer(result: Result<Value, Error>) -> Option<Value> {
     match result {
         Ok(object) => Some(object),
@@ -133,17 +133,17 @@ fn put(map: &mut Map, prefix: &str, (key, value): Note) {
     }
 }
 
-/// Whether the kind's schema is the run's own.
+/// Returns whether the run controls the kind's schema.
 pub fn takes_anything(place: &Place) -> bool {
     place.kind.flag() == WIDGETS.flag()
 }
 
-/// So many KiB.
+/// Returns a text of this many KiB.
 pub fn filling(size: u64) -> String {
     "x".repeat(1024 * size as usize)
 }
 
-/// A label that every other source has, and that its owners never change; the rest may come to have none.
+/// A label of every other source, which its owners never change; other sources may lose all labels.
 fn fixed(value: u64) -> Value {
     json!({"metadata": {"labels": {"fixed": value.to_string()}}})
 }
@@ -154,12 +154,12 @@ fn has_fixed(index: usize) -> bool {
 
 // --- sources ---
 
-/// Creates it, and its namespace with the Secret if they are not there.
+/// Creates the source; also its namespace with the Secret, if that does not exist.
 fn create(scene: &mut Scene, index: usize, source: &Place, number: u64) -> Option<Value> {
     if let Some(namespace) = namespace_of(source).filter(|namespace| namespace.stored().is_none()) {
         let at = Instant::now();
         namespace.create(&json!({}));
-        // Where it is again, a source that is gone is one that went alone, for all that anybody can see.
+        // Once the namespace exists again, a missing source looks as if it had been deleted alone.
         let is_in_it = |pair: &&mut Pair| {
             pair.source.namespace == source.namespace
                 && Arc::ptr_eq(&pair.source.cluster, &source.cluster)
@@ -182,7 +182,7 @@ fn create(scene: &mut Scene, index: usize, source: &Place, number: u64) -> Optio
     Some(created)
 }
 
-/// Changes what its owners want.
+/// Changes the source, and what its owners want.
 fn wish(
     scene: &mut Scene,
     index: usize,
@@ -195,7 +195,7 @@ fn wish(
     Some(changed)
 }
 
-/// Takes the kind from the source's cluster, as `kubectl delete crd` does.
+/// Deletes the kind from the source's cluster, like `kubectl delete crd`.
 fn remove_kind(scene: &mut Scene, index: usize) -> Option<Value> {
     let source = scene.pairs[index].source.clone();
     if !scene.has(Feature::Kinds) || !takes_anything(&source) {
@@ -214,7 +214,7 @@ fn remove_kind(scene: &mut Scene, index: usize) -> Option<Value> {
         pair.end(at, uid);
         pair.kept.push((at, None));
     }
-    // A kind that is gone is looked for again after up to half a minute.
+    // The program retries a missing kind after up to half a minute.
     scene.refuses = true;
     Some(Value::Null)
 }
@@ -238,7 +238,7 @@ pub fn strip(scene: &mut Scene, index: usize, source: &Place) -> Option<Value> {
     Some(stripped)
 }
 
-/// It is not there any more, and was not seen being deleted.
+/// Removes the source without a visible deletion.
 fn lose(pair: &mut Pair) -> Option<Value> {
     let (at, before) = (Instant::now(), pair.source.stored()?);
     pair.wanted.as_ref()?;
@@ -247,7 +247,7 @@ fn lose(pair: &mut Pair) -> Option<Value> {
     Some(before)
 }
 
-/// The Secret beside the source that the target's goes to, to be filled.
+/// Creates the empty Secret beside the source, for the upload of the target's Secret.
 pub fn make_secret(pair: &Pair) -> Option<Value> {
     pair.source.namespace.as_ref()?;
     let place = pair.source.sibling(secrets(), &pair.secret);
@@ -265,7 +265,7 @@ fn lose_secret(pair: &Pair) -> Option<Value> {
 
 // --- targets ---
 
-/// Creates it by hand, in a namespace by hand if there is none.
+/// Creates the target by hand, also its namespace if that does not exist.
 fn make_target(scene: &mut Scene, index: usize, target: &Place, number: u64) -> Option<Value> {
     if let Some(namespace) = namespace_of(target).filter(|namespace| namespace.stored().is_none()) {
         let object = whole(&namespace, json!({}));
@@ -294,7 +294,7 @@ fn delete_target(scene: &mut Scene, index: usize, target: &Place) -> Option<Valu
     Some(before)
 }
 
-/// A Secret that the target controls; `anew` it knows nothing of an upload.
+/// Writes a Secret that the target controls; with `anew`, it has no record of an upload.
 fn put_secret(scene: &mut Scene, target: &Place, value: u64, anew: bool) -> Option<Value> {
     let owner = target.stored().filter(|_| target.kind.status && target.namespace.is_some())?;
     let place = target.sibling(secrets(), SECRET);
@@ -319,14 +319,14 @@ fn put_secret(scene: &mut Scene, target: &Place, value: u64, anew: bool) -> Opti
 
 // --- both ---
 
-/// Adds somebody's finalizer, or takes it away.
+/// Adds or removes another owner's finalizer.
 pub fn hold(place: &Place, on: bool) -> Option<Value> {
     loop {
         let mut object = place.stored()?;
         let all = object["metadata"]["finalizers"].as_array().cloned().unwrap_or_default();
         let mut next: Vec<_> = all.iter().filter(|one| **one != HOLD).cloned().collect();
         if on {
-            // Before ours, too.
+            // Before ours, if any.
             next.insert(0, json!(HOLD));
         }
         if next == all {

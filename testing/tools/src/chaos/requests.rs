@@ -1,4 +1,4 @@
-//! The check, by the servers' requests, that the program wrote and deleted nothing that it must not.
+//! Checks by the servers' requests that the program deleted nothing that it must keep.
 
 use std::{collections::BTreeMap, time::Instant};
 
@@ -11,7 +11,7 @@ use super::{
 };
 use suite::sync::{LoggedWrite, Place, Side};
 
-/// What the program sent since the last time; each deletion is looked at.
+/// Checks the deletions since the last `forget`; returns the number of writes.
 pub fn look_at(scene: &mut Scene) -> usize {
     let mut writes = 0;
     let mut broken = Vec::new();
@@ -31,14 +31,14 @@ pub fn look_at(scene: &mut Scene) -> usize {
     writes
 }
 
-/// What the program wrote to a cluster and was not looked at before.
+/// Returns the program's unchecked writes to a cluster.
 fn news(scene: &Scene, side: &Side) -> Vec<LoggedWrite> {
     let mut all = side.writes();
     all.retain(|write| !write.is_dry_run && write.at > scene.looked);
     all
 }
 
-/// Forgets what was looked at.
+/// Discards the checked requests.
 pub fn forget(scene: &mut Scene) {
     scene.looked = Instant::now();
     let servers = scene.sides().into_iter().filter_map(|side| side.cluster.embedded.as_ref());
@@ -76,7 +76,7 @@ fn wrong_deletion(scene: &Scene, write: &LoggedWrite, is_target: bool) -> Option
     Some((Some(index), format!("{what}, {why}")))
 }
 
-/// Whether a write is about this object.
+/// Returns whether a write is about this object.
 fn is_of(write: &LoggedWrite, place: &Place) -> bool {
     place.kind.resource.plural == write.resource
         && place.name == write.name
@@ -91,7 +91,7 @@ fn wrong_namespace(scene: &Scene, name: &str, uid: &str, at: Instant) -> Option<
     if inside.peek().is_none() {
         return Some((None, "which is no target's".into()));
     }
-    // It goes only while nothing is in it: the grace is that of the target, which went before.
+    // A namespace is deleted only while it is empty, so the grace of its deleted target covers it.
     inside.find_map(|(index, pair)| {
         let kept = pair.copies.values().any(|copy| pair.is_kept(copy, at));
         let why = match (pair.may_lose_target(at), kept) {
@@ -103,12 +103,12 @@ fn wrong_namespace(scene: &Scene, name: &str, uid: &str, at: Instant) -> Option<
     })
 }
 
-/// Whether the target is an orphan since just now.
+/// Returns whether the target is an orphan within its grace.
 fn is_in_grace(pair: &Pair, at: Instant) -> bool {
     pair.lost_before(at).is_some_and(|lost| at < lost + GRACE)
 }
 
-/// More orphans of one remote went at once than may, by one process.
+/// Returns remotes of which one process deleted more targets at once than it may.
 fn too_many(scene: &Scene, deletions: &[LoggedWrite]) -> Vec<Difference> {
     let (most, within) = MOST;
     let mut gone: BTreeMap<_, Vec<Instant>> = BTreeMap::new();
@@ -118,9 +118,9 @@ fn too_many(scene: &Scene, deletions: &[LoggedWrite]) -> Vec<Difference> {
             gone.entry((pair.remote, &write.resource)).or_default().push(write.at);
         }
     }
-    // The burst, what the limit gains meanwhile, and the token of a restart.
+    // The burst, the limit's refill meanwhile, and the token of a restart.
     let most = 2 * most + 1;
-    // A process that is killed has counted what its last request does a moment later.
+    // A killed process counted its last request, which takes effect a moment later.
     let at_once = |all: &[Instant]| all[most] - all[0] + UNDER_WAY < within;
     let bad = gone.iter().filter(|(_, gone)| gone.windows(most + 1).any(at_once));
     let name = |remote: usize| &scene.stage.remotes[remote].name;

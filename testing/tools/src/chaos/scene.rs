@@ -23,45 +23,45 @@ use suite::{
     sync::{Kind, Place, REGIONS, SETTINGS, Setting, Side, Stage, WIDGETS, namespaces},
 };
 
-/// The -orphan-grace of these.
+/// The program's -orphan-grace.
 pub const GRACE: Duration = Duration::from_millis(300);
-/// Their -max-deletions: fewer than a remote has pairs, in a time that a rest can wait for.
+/// The program's -max-deletions: fewer than a remote's pairs, in a period that a rest can wait for.
 pub const MOST: (usize, Duration) = (4, Duration::from_secs(2));
 
-/// Everything of a run but its plan.
+/// The state of a run, except its plan.
 pub struct Scene {
     pub stage: Stage,
     config: Config,
     pub pairs: Vec<Pair>,
-    /// By namespace of the target: the uid of the one that was made by hand.
+    /// Uids of the targets' namespaces that were made by hand, by name.
     pub namespaces: HashMap<String, String>,
-    /// The Secrets of targets by uid, with the value that they were given last.
+    /// The last value written to each target's Secret, by the Secret's uid.
     pub secrets: HashMap<String, u64>,
-    /// What broke a rule that holds at every moment.
+    /// Violations of rules that must hold at any time.
     pub broken: Vec<(Option<usize>, String)>,
-    /// How the program ended that nobody had killed.
+    /// How the program ended, if nobody killed it.
     pub ended: Option<String>,
-    /// Whether the program may have been refused something since the last rest.
+    /// Whether a request of the program may have been refused since the last rest.
     pub refuses: bool,
-    /// All that was written before was looked at.
+    /// Writes before this time have been checked.
     pub looked: Instant,
-    /// The number of the operation that ends the second remote's time as a clone, and its own uid.
+    /// The number of the operation that ends the second remote's time as a clone, and the remote's own uid.
     clone: Option<(usize, String)>,
-    /// The side that came from a backup, and when its watches were ended last.
+    /// The side that was restored from a backup, and when its watches last ended.
     pub restored: Option<(usize, Instant)>,
     pub kills: usize,
     sidecar: Sidecar,
-    /// Of those that were killed.
+    /// The logs of the last killed processes.
     logs: Vec<String>,
-    /// By server: the number of the operation that ends what is wrong with it, and the token that is to come.
+    /// By server: the number of the operation that ends its fault, and of the one that brings its new token.
     mends: Vec<Option<usize>>,
     rotations: Vec<Option<usize>>,
-    /// Those that are silent.
+    /// The silent servers.
     silent: HashSet<usize>,
 }
 
 impl Scene {
-    /// Two remotes; on the real control plane one, of kinds in namespaces, as others run there as well.
+    /// Sets up two remotes; on the real control plane only one, without cluster-scoped kinds, as others run there too.
     pub fn new(config: &Config) -> Self {
         let push = config.contains(&Feature::Push);
         let setting = Setting {
@@ -110,7 +110,7 @@ impl Scene {
         self.config.contains(&feature)
     }
 
-    /// Whether targets are on the side of this number, or sources.
+    /// Returns whether the side of this number has targets, not sources.
     pub fn is_of_targets(&self, side: usize) -> bool {
         (side == self.stage.remotes.len()) != self.stage.setting.push
     }
@@ -121,25 +121,25 @@ impl Scene {
         (index, sides[index])
     }
 
-    /// The pairs with an object in this namespace of the target.
+    /// Returns the pairs whose target is in this namespace.
     pub fn pairs_in(&self, target: &str) -> impl Iterator<Item = (usize, &Pair)> {
         let inside = |pair: &Pair| pair.target.namespace.as_deref() == Some(target);
         self.pairs.iter().enumerate().filter(move |(_, pair)| inside(pair))
     }
 
-    /// The log of the program and of the few that ran before.
+    /// Returns the log of the program and of the last killed processes.
     pub fn log(&self) -> String {
         format!("{}\n{}", self.logs.join("\n"), self.sidecar.log())
     }
 
-    /// What was refused is tried again after half a minute, or by another process.
+    /// Restarts the program if a request was refused, because it retries only after half a minute.
     pub fn forget_refusals(&mut self) {
         if std::mem::take(&mut self.refuses) {
             self.kill(Moment::Now);
         }
     }
 
-    /// Not while a cluster shows what it is not: to one that begins then, it is that.
+    /// Kills and restarts the program, except while a remote shows another uid: a new process would accept that.
     fn kill(&mut self, moment: Moment) {
         if self.clone.is_some() {
             return;
@@ -151,7 +151,7 @@ impl Scene {
         self.sidecar.kill();
         self.kills += 1;
         if self.has(Feature::Track) {
-            // Their targets may be gone, and then no finalizer has the next process look at the namespaces.
+            // If targets are gone, no finalizer makes the next process check their namespaces.
             self.pairs.iter_mut().for_each(|pair| pair.left_by = None);
         }
         for index in 0..self.mends.len() {
@@ -159,7 +159,7 @@ impl Scene {
             if let Some(server) = server.filter(|_| self.mends[index].is_none()) {
                 server.faults().clear();
             }
-            // It begins with a new token.
+            // The next process starts with a new token.
             self.rotations[index] = None;
         }
         self.logs.push(self.sidecar.log());
@@ -169,7 +169,7 @@ impl Scene {
         self.sidecar = start(&self.stage, &self.config);
     }
 
-    /// Holds the next write to any server, and waits a moment for it.
+    /// Holds the next write to any server, and waits up to 100 ms for one.
     fn wait_for_write(&self, moment: Moment) {
         let mut held = Vec::new();
         for side in self.sides() {
@@ -190,11 +190,11 @@ impl Scene {
         while Instant::now() < end && !held.iter().any(|(faults, rule)| faults.hits(*rule) > 0) {
             pause(1);
         }
-        // What was sent takes a moment to be done.
+        // A sent request takes a moment to be handled.
         pause(2);
     }
 
-    /// Notes if it is not alive though nobody killed it; it is not started again then.
+    /// Records the program's end if nobody killed it; it is not restarted then.
     pub fn look_at_program(&mut self) {
         if !self.sidecar.alive() && self.ended.is_none() {
             self.ended = Some(format!("the program ended by itself ({})", self.sidecar.wait()));
@@ -203,19 +203,19 @@ impl Scene {
 }
 
 fn kinds() -> Vec<&'static Kind> {
-    // The second has no spec.
+    // The second kind has no spec.
     let mut kinds = vec![&WIDGETS, &SETTINGS, &REGIONS];
     kinds.retain(|kind| kind.namespaced || !real());
     kinds
 }
 
-/// The namespace of an object, an object itself.
+/// Returns the namespace of an object, which is an object too.
 pub fn namespace_of(place: &Place) -> Option<Place> {
     let name = place.namespace.as_deref()?;
     Some(Place::new(&place.cluster, namespaces(), "", name))
 }
 
-/// The fields that make an object of this kind.
+/// Adds the fields that make an object of this kind.
 pub fn whole(place: &Place, mut object: Value) -> Value {
     object["apiVersion"] = json!(place.kind.resource.api_version());
     object["kind"] = json!(place.kind.resource.kind);

@@ -1,4 +1,4 @@
-//! The pairs and the program on the stage of a run, and what its clusters show it.
+//! The pairs and the program of a run, and what its clusters show to it.
 
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ use suite::{
     sync::{Kind, Place, REGIONS, SETTINGS, Side, Stage, WIDGETS, namespaces},
 };
 
-/// No wait longer than a run can be. A silent connection is given up after five probes, which take 3.5 s;
-/// what was asked on it just then ends 1 s later. See [`UNAWARE`](super::model::UNAWARE).
+/// Short waits, to suit a run. A silent connection is given up after five probes, which take 3.5 s; its last request
+/// ends 1 s later. See [`UNAWARE`](super::model::UNAWARE).
 const SHORT: [&str; 12] = [
     "-namespace-policy",
     "empty",
@@ -45,19 +45,19 @@ pub fn start(stage: &Stage, config: &Config) -> Sidecar {
     stage.start(&flags)
 }
 
-/// What a cluster is identified by: the uid of this Namespace.
+/// Returns what identifies a cluster: the uid of its Namespace kube-system.
 pub fn identity(cluster: &Arc<Cluster>) -> String {
     let namespace = Place::new(cluster, namespaces(), "", "kube-system").stored();
     namespace.expect("a namespace")["metadata"]["uid"].as_str().expect("a uid").to_owned()
 }
 
-/// How the marks of copies name the cluster of a pair's source.
+/// Returns the name of the source's cluster in the mark of a copy.
 pub fn marked(stage: &Stage, pair: &Pair) -> String {
     let name = if stage.setting.push { "own" } else { &*stage.remotes[pair.remote].name };
     format!("{name}={}", identity(&pair.source.cluster))
 }
 
-/// Has a cluster show this uid to whoever connects.
+/// Makes a cluster show this uid to new connections.
 pub fn show(side: &Side, uid: &str) {
     side.cluster.server().alter("v1", "namespaces", "", "kube-system", |object| {
         object["metadata"]["uid"] = json!(uid);
@@ -66,7 +66,7 @@ pub fn show(side: &Side, uid: &str) {
     side.relay.cut();
 }
 
-/// A schema that knows all that a widget may have here but `spec.extra`.
+/// Returns a schema that has all fields of a widget except `spec.extra`.
 pub fn without_extra() -> Value {
     let any = json!({"x-kubernetes-preserve-unknown-fields": true, "type": "object"});
     let known = json!({"size": {"type": "integer"}, "filling": {"type": "string"}});
@@ -74,14 +74,14 @@ pub fn without_extra() -> Value {
     json!({"type": "object", "properties": {"spec": spec, "status": any}})
 }
 
-/// Those of one remote: alone in their namespace, together in one, and outside of all.
+/// Returns the pairs of one remote: alone in a namespace, together in one, and cluster-scoped.
 pub fn pairs(stage: &Stage, remote: usize) -> Vec<Pair> {
     let alone = ["solo", "lone"].map(|namespace| (namespace, &WIDGETS, "one"));
     let together: [(&str, &'static Kind, &str); 5] = [
         ("many", &WIDGETS, "a"),
         ("many", &WIDGETS, "b"),
         ("many", &WIDGETS, "c"),
-        // An object of another kind with the same name.
+        // The same name as another kind's object.
         ("many", &SETTINGS, "a"),
         ("many", &SETTINGS, "d"),
     ];

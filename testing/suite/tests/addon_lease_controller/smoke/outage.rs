@@ -1,4 +1,4 @@
-//! Servers that go away and come back.
+//! Servers that become unreachable and return.
 
 use std::time::Instant;
 

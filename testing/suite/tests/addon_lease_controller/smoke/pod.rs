@@ -1,4 +1,4 @@
-//! The Lease stands for the pod's readiness: it ages while the pod is not ready.
+//! The Lease reports the pod's readiness: it ages while the pod is not ready.
 
 use suite::{scene::Scene, throughout};
 

@@ -1,4 +1,4 @@
-//! The Lease is there from the start, comes back when somebody deletes it, and is shared with other writers.
+//! The Lease exists from the start, returns when somebody deletes it, and is shared with other writers.
 
 use apiclient::resource::LEASES;
 use serde_json::json;

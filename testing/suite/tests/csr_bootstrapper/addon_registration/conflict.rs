@@ -1,5 +1,5 @@
-//! A Secret that is not this cluster's keeps its content, whatever an add-on names: no CSR is posted for it, and the
-//! add-on's condition says why.
+//! A Secret that does not belong to this cluster keeps its content, whatever an add-on names: no CSR is posted for it,
+//! and the add-on's condition says why.
 
 use apiclient::resource::SECRETS;
 use serde_json::{Value, json};

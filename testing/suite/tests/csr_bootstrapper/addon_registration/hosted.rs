@@ -1,5 +1,5 @@
-//! Credentials and Leases of add-ons in hosted mode: hosted add-ons have theirs on the management cluster, others on
-//! the spoke.
+//! Credentials and Leases of add-ons in hosted mode: those of hosted add-ons are on the management cluster, all others
+//! on the spoke.
 
 use serde_json::json;
 use suite::{
@@ -20,7 +20,7 @@ fn set_hosted(spoke: &Spoke, hosted: bool) {
     spoke.hub.cluster.merge(&addons().object(&spoke.cluster, ADDON), &patch);
 }
 
-/// The add-on has its certificate for the hub on the management cluster, or on the spoke, and on that one alone.
+/// Checks that the add-on's certificate for the hub is only on the management cluster, or only on the spoke.
 #[track_caller]
 fn is_registered(hosted: &Hosted, namespace: &str, is_hosted: bool) {
     let mut clusters = [&hosted.stage.managed, &hosted.spoke];

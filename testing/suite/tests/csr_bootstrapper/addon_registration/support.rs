@@ -1,4 +1,4 @@
-//! Helpers of these tests: an add-on that has registrations, answers to its requests, and what comes of them.
+//! Helpers of these tests: an add-on with registrations, answers to its CSRs, and their results.
 
 use std::time::{Duration, SystemTime};
 
@@ -29,7 +29,7 @@ pub(crate) fn stage(name: &str, more: &[&str]) -> (Spoke, Sidecar, String) {
     (spoke, agent, namespace)
 }
 
-/// The same with an add-on that has its certificate for the hub's API server; what is in its Secret.
+/// Sets the stage with an add-on that has its certificate for the hub; also returns its Secret's data.
 #[track_caller]
 pub(crate) fn registered(name: &str) -> (Spoke, Sidecar, String, Data) {
     let (spoke, agent, namespace) = stage(name, &[]);

@@ -1,5 +1,5 @@
-//! Tokens of add-ons, for which the hub makes a ServiceAccount. OCM's addon-manager, which does, is played here; the
-//! real one is in OCM's own tests.
+//! Tokens of add-ons, for which OCM's addon-manager creates a ServiceAccount on the hub. It is emulated here; OCM's own
+//! tests have the real one.
 
 use apiclient::resource::SECRETS;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! kill -9 at every write of an add-on's registration to either cluster: the next start goes on, with one CSR.
+//! kill -9 at every write of an add-on's registration to either cluster: the next start continues, with one CSR.
 
 use dev_apiserver::SignerOptions;
 use suite::{

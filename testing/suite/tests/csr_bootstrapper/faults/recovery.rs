@@ -1,4 +1,4 @@
-//! Input that is unusable, and credentials that are lost: the process goes on, and works once it can.
+//! Unusable input and lost credentials: the process keeps running, and works once it can.
 
 use std::time::{Duration, Instant};
 

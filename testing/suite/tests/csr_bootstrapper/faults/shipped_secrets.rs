@@ -1,5 +1,5 @@
-//! With the rights of the base alone, which cannot create a Secret: those that the manifests ship empty are filled and
-//! emptied.
+//! With only the base's rights, which exclude the creation of Secrets: the agent fills and empties the empty Secrets
+//! that the manifests ship.
 
 use apiclient::resource::SECRETS;
 use serde_json::{Value, json};
@@ -77,7 +77,7 @@ fn is_told(spoke: &Spoke, agent: &Sidecar, what: &str) {
     });
 }
 
-/// Deletes the Secret, if it is there, and applies secrets/ again, as the sentence says.
+/// Deletes the Secret, if it exists, and applies secrets/ again, as the sentence says.
 fn ship_again(spoke: &Spoke, name: &str) {
     spoke.delete_secret(name);
     let secret = shipped_secrets().into_iter().find(|it| it["metadata"]["name"] == name);

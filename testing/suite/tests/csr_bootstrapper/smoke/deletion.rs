@@ -1,5 +1,5 @@
-//! An add-on gets its credential. Credentials that no add-on needs any more are deleted, and no others; a cluster that
-//! was deleted on the hub is not made again.
+//! An add-on gets its credential. Only credentials that no add-on needs any more are deleted. A cluster that was
+//! deleted on the hub is not created again.
 
 use apiclient::resource::SECRETS;
 use base64::{Engine, prelude::BASE64_STANDARD};

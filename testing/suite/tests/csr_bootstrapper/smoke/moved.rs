@@ -21,8 +21,8 @@ use crate::{
     },
 };
 
-/// A bootstrap kubeconfig that goes, leads nowhere or is junk changes nothing, also at the next start. Once the hub
-/// answers at a new address, it is followed with the same certificate.
+/// A deleted, unreachable or invalid bootstrap kubeconfig changes nothing, also at the next start. Once the hub answers
+/// at a new address, it is followed with the same certificate.
 #[test]
 fn hub_is_followed_only_to_where_it_answers() {
     let (spoke, mut sidecar) = admitted("moved-port");

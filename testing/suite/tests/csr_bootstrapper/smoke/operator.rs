@@ -104,7 +104,7 @@ fn operators_command_line_joins_and_keeps_the_files() {
     eventually("the files of the next one", || dumper::set(&files(&spoke)) == second);
     // The first one requested it, for a name that was generated.
     assert_eq!(roles(&spoke), ["another", "bootstrap"]);
-    // A restart writes nothing that is there.
+    // A restart does not rewrite existing files.
     let before = fs::read_link(files(&spoke).join("..data")).expect("a generation");
     agent.terminate();
     let (agent, _) = start(&spoke, &["--disable-leader-election"]);

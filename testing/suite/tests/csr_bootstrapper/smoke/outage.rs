@@ -1,4 +1,4 @@
-//! A hub that is away: at the start, for a while, and until the certificate has expired.
+//! An unreachable hub: at the start, for a while, and until the certificate has expired.
 
 use suite::{
     needs::{Need, needs},

@@ -1,5 +1,5 @@
-//! The Secret with the pending request: deleted or spoiled by others, shared by two processes, or stored for a CSR that
-//! cannot be read.
+//! The Secret with the pending request: deleted or corrupted by others, shared by two processes, or stored for an
+//! unreadable CSR.
 
 use dev_apiserver::Rule;
 use suite::{

@@ -1,4 +1,4 @@
-//! From OCM's own agent to the program and back with the same credentials; on the real control plane alone.
+//! From OCM's own agent to the program and back with the same credentials; only on the real control plane.
 
 use apiclient::resource::SECRETS;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! The one Secret, and nothing else, in the manifests and at work.
+//! The manifests allow only the one Secret, and the program uses only that.
 
 use serde_json::json;
 use suite::{

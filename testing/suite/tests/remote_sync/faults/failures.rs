@@ -1,4 +1,4 @@
-//! Writes that are refused, or done in part: reported, not hammered, and mended by what comes next.
+//! Writes that fail in whole or in part: reported, retried with backoff, and repaired by the next attempt.
 
 use serde_json::{Value, json};
 use suite::{

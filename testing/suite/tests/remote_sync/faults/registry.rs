@@ -104,7 +104,7 @@ fn of_two_remotes_of_one_name_that_of_the_flag_stays() {
     assert!(!words(&stage.writes()).iter().any(|words| words.starts_with("c2")));
 }
 
-/// Cluster API makes another cluster of the same name: the Secret goes, and another one comes.
+/// Cluster API creates another cluster with the same name: the Secret is deleted, and another is created.
 #[test]
 fn a_cluster_remade_under_its_name_is_a_new_one() {
     let (stage, pairs) = stage("remade");

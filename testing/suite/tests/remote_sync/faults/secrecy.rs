@@ -1,4 +1,4 @@
-//! A server that repeats a Secret is not quoted.
+//! A server's answer that repeats a Secret is not quoted.
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use dev_apiserver::Action;

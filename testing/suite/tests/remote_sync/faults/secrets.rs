@@ -1,4 +1,4 @@
-//! Secrets whose upload comes upon something.
+//! Secrets whose upload meets obstacles.
 
 use dev_apiserver::Action;
 use serde_json::json;

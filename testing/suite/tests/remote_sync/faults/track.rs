@@ -1,4 +1,4 @@
-//! `-track target` where the hub's reads and its watches differ, and a change of `-track`.
+//! `-track target` when the hub's reads and watches differ, and a change of `-track`.
 
 use dev_apiserver::Rule;
 use suite::{

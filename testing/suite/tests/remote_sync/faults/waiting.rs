@@ -1,4 +1,4 @@
-//! Waiting for what may not be read yet.
+//! Waits for permission to read.
 
 use dev_apiserver::Action;
 use suite::{eventually, sync::Stage};

@@ -78,7 +78,7 @@ impl Scene {
     #[track_caller]
     pub(crate) fn check_end(&self, what: &str) {
         if matches!(self.work, Work::Delete) {
-            // Made for the copy, it goes with it; and nothing else does.
+            // It was created for the copy and is deleted with it; nothing else is.
             self.stage.target_namespace().wait_until_gone();
             assert!(self.stage.source_secret("token").get().is_some(), "{what}");
             return;

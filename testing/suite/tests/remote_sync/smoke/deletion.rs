@@ -1,4 +1,4 @@
-//! Deletion on purpose: what is deleted, in which order, and what may prevent it.
+//! Intended deletions: what is deleted, in which order, and what prevents it.
 
 use dev_apiserver::Action;
 use serde_json::Value;
@@ -30,7 +30,7 @@ fn the_copy_goes_first_and_just_this_one() {
     assert!(stage.target_secret("unrelated").get().is_some());
 }
 
-/// The finalizer goes only when the copy is really gone, not when a cache has not seen it.
+/// The finalizer is removed only when the copy is really gone, not when a cache has not seen it.
 #[test]
 fn a_source_waits_while_its_copy_is_unreadable() {
     if !needs(Need::Embedded, "a read can be refused") {

@@ -1,4 +1,4 @@
-//! Remotes that are sick or misconfigured harm no healthy one.
+//! Faulty or misconfigured remotes do not affect healthy ones.
 
 use suite::{
     cluster::Cluster,

@@ -1,4 +1,4 @@
-//! Rights: what `-print-rbac` prints is enough, on servers that heed it.
+//! Rights: what `-print-rbac` prints suffices, on servers that enforce it.
 
 use dev_apiserver::Request;
 use suite::{

@@ -69,7 +69,7 @@ fn secret(stage: &Stage) -> String {
     format!("hub={}/hub-kubeconfig", stage.own.home)
 }
 
-/// The kubeconfig's Secret goes: the hub is away, not gone.
+/// The kubeconfig's Secret is deleted: the hub is unreachable, not gone.
 #[test]
 fn a_kubeconfig_that_is_deleted_deletes_nothing() {
     let (stage, source, target) = Stage::with_widget("kubeconfig-gone");

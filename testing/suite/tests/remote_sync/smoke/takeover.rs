@@ -1,4 +1,4 @@
-//! Taking over what sync-controller left behind.
+//! Takeover of what sync-controller left behind.
 
 use serde_json::{Value, json};
 use suite::sync::{BUDGETS, Place, Setting, Stage, words};
@@ -46,7 +46,7 @@ fn left_behind(name: &str) -> (Stage, Place, Place) {
     (stage, source, target)
 }
 
-/// Waits until the program has looked at everything: an object that is new is copied.
+/// Waits until the program has checked everything: a new object is copied.
 #[track_caller]
 fn has_looked(stage: &Stage, name: &str) {
     let (source, target) = stage.pair(&BUDGETS, name);

@@ -1,4 +1,4 @@
-//! What the source is given: `-track`.
+//! Bookkeeping on the source: `-track`.
 
 use serde_json::{Value, json};
 use suite::{

@@ -1,5 +1,5 @@
-//! Objects that wait at the hub when the program starts, by its bookkeeping, on two real API servers: there the
-//! servers' share decides, so that writes count.
+//! Objects that wait on the hub when the program starts, by bookkeeping, on two real API servers. Their share of the
+//! time dominates, so the number of writes matters.
 
 use std::{
     thread,
@@ -15,13 +15,13 @@ use suite::{
 use crate::table::{self, row};
 
 const OBJECTS: usize = 1000;
-/// Clients that create them.
+/// The number of clients that create them.
 const CLIENTS: usize = 8;
-/// Runs of each kind of bookkeeping.
+/// The number of runs per kind of bookkeeping.
 const RUNS: usize = 3;
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Flags, and the last of the writes that a new object takes.
+/// Flags, and the last write for a new object.
 const CASES: [(&[&str], &str); 2] =
     [(&["-track", "source"], "record_generations"), (&["-track", "target"], "create_target")];
 
@@ -47,7 +47,7 @@ pub(crate) fn measure() -> bool {
     true
 }
 
-/// The time from the start until all are copied, and the writes to each side.
+/// Returns the time from the start until all are copied, and the writes to each side.
 fn run(flags: &[&str], last: &str) -> (Duration, (usize, usize)) {
     let (hub, own) = (Cluster::real("hub"), Cluster::real("managed"));
     let setting = Setting::safe(&[&BUDGETS]);
@@ -62,7 +62,7 @@ fn run(flags: &[&str], last: &str) -> (Duration, (usize, usize)) {
             });
         }
     });
-    // The server is done with it.
+    // Lets the server settle.
     pause(2000);
     let more = ["-qps", "0", "-concurrent-reconciles", "8", "-leader-election=false"];
     let more = [&more[..], flags].concat();

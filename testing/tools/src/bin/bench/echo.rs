@@ -1,4 +1,4 @@
-//! A plain watch beside the program: when a server told of what.
+//! A plain watch beside the program: when a server reported which change.
 
 use std::{
     collections::HashMap,
@@ -16,7 +16,7 @@ use apiclient::{
 };
 use suite::{cluster::Cluster, sync::WIDGETS};
 
-/// Which number of which object, and when it was first told of.
+/// When each number of each object was first reported.
 type Seen = HashMap<(String, u64), Instant>;
 
 /// Follows all widgets of a server until it is dropped.
@@ -26,7 +26,7 @@ pub(crate) struct Echo {
     stop: Stop,
 }
 
-/// What is waited for.
+/// The part of objects that is watched.
 #[derive(Clone, Copy)]
 pub(crate) enum What {
     Spec,
@@ -61,7 +61,7 @@ impl Echo {
         echo
     }
 
-    /// Waits until the object with this key was seen with this number; when that was.
+    /// Waits until the object with this key has this number; returns when that was seen.
     pub(crate) fn wait_for(&self, key: &str, number: u64) -> Instant {
         let begun = Instant::now();
         loop {

@@ -1,4 +1,4 @@
-//! How much one process takes with 10, 100 and 300 remotes.
+//! What one process needs with 10, 100 and 300 remotes.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ use crate::{
 const FLEETS: [usize; 3] = [10, 100, 300];
 const LIMIT: Duration = Duration::from_secs(120);
 const FLAGS: [&str; 3] = ["-qps", "0", "-leader-election=false"];
-/// Until all is settled, and then counted for.
+/// How long requests are counted, in milliseconds, after half as long to settle.
 const MINUTE: u64 = 60_000;
 
 pub(crate) fn measure() -> bool {
@@ -27,7 +27,7 @@ pub(crate) fn measure() -> bool {
     true
 }
 
-/// The program, and how long it and its processor took until all remotes were ready.
+/// Returns the program, and the wall and CPU time until all remotes were ready.
 fn start(stage: &Stage, remotes: usize) -> (Sidecar, [Duration; 2]) {
     let begun = Instant::now();
     let sidecar = stage.start_deployed_for(remotes, &FLAGS);

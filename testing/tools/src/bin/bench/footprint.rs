@@ -1,5 +1,5 @@
-//! What an agent takes on each cluster, OCM's own beside ours: the same two real servers, the same tasks, one after
-//! the other joined to the same hub.
+//! What an agent needs on each cluster, OCM's compared with ours: the same two real servers and the same tasks, joined
+//! to the same hub one after the other.
 
 use std::{fs, path::Path};
 
@@ -18,11 +18,11 @@ use tools::{
 
 use crate::table::{self, mib};
 
-/// Memory is settled after this.
+/// Memory is stable after this, in milliseconds.
 const SETTLING: u64 = 60_000;
-/// A fleet, for what it takes in all.
+/// The number of clusters in a fleet, for the total.
 const FLEET: u64 = 500;
-/// As an operator starts it: gates and the period of its health checks.
+/// As an operator starts it: feature gates, and the period of health checks.
 pub(crate) const GO_FLAGS: [&str; 2] =
     ["--feature-gates=AddonManagement=true,ClusterClaim=true", "--cluster-healthcheck-period=60s"];
 const FLAGS: [&str; 4] = ["-cluster-healthcheck-period", "60s", "-v", "0"];
@@ -44,7 +44,7 @@ pub(crate) fn measure() -> bool {
     }
     dumper.wait_for_code("/readyz", 200);
     let mut work = spoke.start_work_agent(&kubeconfig);
-    // It has one Klusterlet, as on each cluster.
+    // With one Klusterlet, as on each cluster.
     let operated = Spoke::for_klusterlet("footprint");
     operated.install(&operated.namespace, &json!({}));
     let operator = operate(&operated.managed);

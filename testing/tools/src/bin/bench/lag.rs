@@ -1,5 +1,5 @@
-//! How long after a change on one side the other side has it, beside how long the server itself takes to
-//! tell of a change.
+//! The time from a change on one side until the other side has it, compared with the server's own delay until it
+//! reports the change.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering::SeqCst},
@@ -18,25 +18,25 @@ use crate::{
     table::{self, quantile, row},
 };
 
-/// Changes of which the lag is taken.
+/// The number of changes whose lag is measured.
 const SAMPLES: u64 = 300;
-/// Pairs that change all the time, when there is load.
+/// The number of pairs that change all the time, under load.
 const BUSY: usize = 500;
-/// Between two changes of theirs: 100 a second, each second one a status.
+/// The time between their changes: 100 a second, every other one a status.
 const EACH: Duration = Duration::from_millis(10);
 const LIMIT: Duration = Duration::from_secs(60);
-/// What the program may add to the server's own, in the median: a busy machine delays some changes, a
-/// program that waits delays them all.
+/// What the program may add to the server's own delay, as a median in milliseconds. A busy machine delays some changes;
+/// a program that waits delays all of them.
 const MOST: f64 = 20.0;
 
-/// In milliseconds, change by change.
+/// Delays in milliseconds, per change.
 #[derive(Default)]
 struct Lags {
-    /// Until the server itself tells of it.
+    /// Until the server itself reports it.
     own: Vec<f64>,
     /// Until the other side has it.
     other: Vec<f64>,
-    /// What the one is beyond the other.
+    /// The difference of both.
     added: Vec<f64>,
 }
 
@@ -75,7 +75,7 @@ pub(crate) fn measure() -> bool {
     missed == 0
 }
 
-/// One change after the other, of the pair that nobody else changes.
+/// Measures one change after the other, of a pair that nobody else changes.
 fn lags(stage: &Stage, what: What) -> Lags {
     let name = load::nth(BUSY);
     let (source, target) = (stage.source(&WIDGETS, &name), stage.target(&WIDGETS, &name));
@@ -89,7 +89,7 @@ fn lags(stage: &Stage, what: What) -> Lags {
         format!("{}/{}", place.namespace.as_deref().unwrap_or_default(), place.name)
     };
     let mut lags = Lags::default();
-    // Numbers that no run before had.
+    // Numbers that no earlier run used.
     let first = from.kind.number(&from.read()).max(from.healthy()).unwrap_or(0) + 1;
     for number in first..first + SAMPLES {
         let begun = Instant::now();

@@ -1,4 +1,4 @@
-//! `make bench`: what remote-sync does in how much time and memory, in one run, as Markdown.
+//! `make bench`: what remote-sync does in which time and memory, in one run, as Markdown.
 
 mod backlog;
 mod echo;
@@ -20,10 +20,10 @@ use tools::{
     term::{self, bold},
 };
 
-/// A name, and what prints it and says whether its figures are as they must be.
+/// A name, and a function that prints the table and returns whether its figures meet their limits.
 type Table = (&'static str, fn() -> bool);
 
-/// What needs the real control plane is only measured by name.
+/// Tables that need the real control plane are only measured by name.
 const ON_REAL_SERVERS: [&str; 3] = ["backlog", "footprint", "works"];
 const TABLES: [Table; 6] = [
     ("lag", lag::measure),
@@ -39,7 +39,7 @@ fn main() -> ExitCode {
     let begun = Instant::now();
     println!("{}", bold("remote-sync: one kind, servers on the same machine"));
     println!("{}\n", tools::measure::machine());
-    // For some tables alone: cargo run --bin bench fleet lag.
+    // To select tables: cargo run --bin bench fleet lag.
     let named: Vec<String> = std::env::args().skip(1).collect();
     let mut passed = true;
     match &*named {
@@ -64,7 +64,7 @@ fn main() -> ExitCode {
     if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Two new servers, and the program's way to them.
+/// Returns two new servers, and the program's paths to them.
 fn stage() -> Stage {
     let (hub, own) = (Cluster::embedded("hub"), Cluster::embedded("own"));
     between(own, vec![("hub", hub)])

@@ -1,11 +1,11 @@
-//! A table as Markdown has it, which people can read too.
+//! A Markdown table that is readable as text.
 
 use std::sync::Mutex;
 
-/// All tables so far, for docs/figures.md.
+/// All printed tables, for docs/figures.md.
 pub(crate) static PRINTED: Mutex<String> = Mutex::new(String::new());
 
-/// Prints rows of equal length, the first of which is the head.
+/// Prints rows of equal length; the first is the header.
 pub(crate) fn print(rows: &[Vec<String>]) {
     let text = text(rows);
     println!("{text}");
@@ -48,7 +48,7 @@ pub(crate) fn mib(kib: u64) -> String {
     format!("{:.1} MiB", kib as f64 / 1024.0)
 }
 
-/// The value that this part of the values does not exceed.
+/// Returns the value that this fraction of the values does not exceed.
 pub(crate) fn quantile(values: &[f64], part: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! How many objects a second, by workers and by the time that a server takes for an answer.
+//! Objects per second, by workers and by the server's response time.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::{
     table::{self, row},
 };
 
-/// How late each answer comes in ms, how many workers there are, and for how many objects there is time.
+/// The delay of each answer in ms, the number of workers, and the number of objects that time allows.
 const CASES: [(u64, usize, usize); 6] =
     [(0, 1, 1000), (0, 8, 1000), (0, 32, 1000), (50, 1, 60), (50, 8, 400), (50, 32, 1000)];
 const LIMIT: Duration = Duration::from_secs(120);
@@ -30,7 +30,7 @@ pub(crate) fn measure() -> bool {
     true
 }
 
-/// Of new objects, changed specs and changed statuses.
+/// Measures the times for new objects, changed specs and changed statuses.
 fn times(delay: u64, workers: usize, objects: usize) -> [Duration; 3] {
     let stage = stage();
     let workers = workers.to_string();

@@ -1,5 +1,5 @@
 //! A hub full of ManifestWorks, for OCM's klusterlet agent and for ours in mode Singleton, one after the other on the
-//! same real servers: how soon all are applied, what an edit on the hub takes then, and the memory.
+//! same real servers: the time until all are applied, the delay of an edit on the hub then, and the memory.
 
 use std::{
     thread,
@@ -24,7 +24,7 @@ use crate::{
     table::{self, mib},
 };
 
-/// Works, manifests of each, and the namespaces that share them.
+/// The number of works, of manifests per work, and of namespaces that share them.
 struct Scene {
     works: usize,
     manifests: usize,
@@ -35,13 +35,13 @@ const SCENES: [Scene; 2] = [
     Scene { works: 500, manifests: 5, namespaces: 100 },
     Scene { works: 1000, manifests: 1, namespaces: 100 },
 ];
-/// Clients that create and delete.
+/// The number of clients that create and delete.
 const CLIENTS: usize = 8;
-/// Seconds until all are applied, at most.
+/// The limit until all are applied, in seconds.
 const PATIENCE: u64 = 400;
-/// Memory is settled after this.
+/// Memory is stable after this, in milliseconds.
 const SETTLING: u64 = 20_000;
-/// Edits of a work, one after the other.
+/// The number of sequential edits.
 const EDITS: usize = 20;
 
 pub(crate) fn measure() -> bool {
@@ -69,7 +69,7 @@ pub(crate) fn measure() -> bool {
 
 fn row(scene: &Scene, is_own: bool) -> Vec<String> {
     let stage = Stage::new(if is_own { "works-own" } else { "works-go" }, scene);
-    // It joins before there are works.
+    // It joins before works exist.
     let mut joining = stage.start(is_own);
     stage.spoke.hub.wait_for_condition(&stage.spoke.cluster, AVAILABLE, "True");
     joining.kill();
@@ -142,7 +142,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// The first of them has this value.
+    /// Returns the manifests of a work; the first has this value.
     fn manifests(&self, work: usize, value: &str) -> Vec<Value> {
         let namespace = &self.namespaces[work % self.namespaces.len()];
         let manifest = |index| {
@@ -155,7 +155,7 @@ impl<'a> Stage<'a> {
         (0..self.scene.manifests).map(manifest).collect()
     }
 
-    /// Changes a work; the time until its object has changed.
+    /// Changes a work; returns the time until its object has changed.
     fn edit(&self, edit: usize) -> Duration {
         let value = format!("edit {edit}");
         let patch = json!({"spec": {"workload": {"manifests": self.manifests(edit, &value)}}});
@@ -173,7 +173,7 @@ impl<'a> Stage<'a> {
         begun.elapsed()
     }
 
-    /// Takes away what the next agent would follow, too.
+    /// Deletes what the next agent would also process: the records and their objects.
     fn clear(&self) {
         let managed = &self.spoke.managed;
         let records = applied_works();

@@ -1,4 +1,4 @@
-//! csr-bootstrapper: several clusters that have joined, with a heartbeat each second.
+//! csr-bootstrapper: several joined clusters, with a heartbeat each second.
 
 use std::{sync::Arc, time::Instant};
 
@@ -18,14 +18,14 @@ use crate::{
     table::{RESIDENT, Table, note},
 };
 
-/// Heartbeats that requests and bytes are counted over.
+/// The number of heartbeats over which requests and bytes are counted.
 const COUNTED: usize = 10;
 const ADDONS: usize = 5;
-/// `-v 0`, and nothing that another flag would add to what is counted.
+/// `-v 0`, and no other periodic requests during the count.
 pub(crate) const FLAGS: [&str; 4] = ["-v", "0", "-cluster-healthcheck-period", "1h"];
 
 impl Table {
-    /// Several that have joined; what they take at rest.
+    /// Measures several joined clusters at rest.
     pub(crate) fn bootstrapper(&mut self, managed: &Arc<Cluster>) -> Vec<(Spoke, Sidecar)> {
         let hub = Hub::on(Cluster::embedded("hub"));
         let join = |_| {
@@ -43,7 +43,7 @@ impl Table {
         members
     }
 
-    /// What add-ons add, and how soon the next process is at work.
+    /// Measures what add-ons add, and how soon the next process works.
     pub(crate) fn addons(&mut self, members: Vec<(Spoke, Sidecar)>) {
         let resident =
             || median(members.iter().map(|(_, one)| one.memory("VmRSS") as f64).collect());
@@ -69,7 +69,7 @@ impl Table {
         note("OCM's registration agent: 96 MB of file, 85 MB resident, a GET and a PUT each time");
     }
 
-    /// What is sent while nothing happens; at most `reads` of them to the own cluster.
+    /// Measures the requests at rest; at most `reads` of them to the local cluster.
     fn requests(&mut self, spoke: &Spoke, reads: usize) {
         wait_for_heartbeats(spoke, 1);
         pause(300);
@@ -103,7 +103,7 @@ impl Table {
         assert_eq!(after.connections, before.connections, "the connection to the hub is not kept");
     }
 
-    /// SIGTERM, and how soon the next process of the same cluster is at work.
+    /// Measures the end at SIGTERM, and how soon the next process of the same cluster works.
     fn end_and_beginning(&mut self, members: Vec<(Spoke, Sidecar)>) {
         let mut starts = Vec::new();
         for spoke in self.ends(members) {
@@ -118,19 +118,19 @@ impl Table {
     }
 }
 
-/// 1,360 KiB and 1,498 bytes were measured.
+/// Limits; measured: 1,360 KiB and 1,498 bytes.
 const ANONYMOUS: f64 = 1536.0;
 const BYTES: f64 = 1700.0;
 const THREADS: f64 = 16.0;
 
-/// All that the agent sent to the hub as itself.
+/// Returns all requests that the agent sent to the hub as its own user.
 fn on_hub(spoke: &Spoke) -> Vec<Request> {
     let mut requests = spoke.hub.cluster.server().requests();
     requests.retain(|request| request.user == spoke.user());
     requests
 }
 
-/// All that it sent to its local cluster, the health of its API server included.
+/// Returns all requests that it sent to its local cluster, including health checks of the API server.
 fn on_own(spoke: &Spoke) -> Vec<Request> {
     let account = format!("system:serviceaccount:{}:", spoke.namespace);
     let mut requests = spoke.managed.server().requests();

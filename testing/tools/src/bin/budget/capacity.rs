@@ -1,4 +1,4 @@
-//! csr-bootstrapper in a cluster of ten thousand nodes.
+//! csr-bootstrapper in a cluster with ten thousand nodes.
 
 use serde_json::{Value, json};
 use suite::{
@@ -13,13 +13,13 @@ use tools::measure::grouped;
 
 use crate::table::{Table, note};
 
-/// Twice as many as Kubernetes is made for.
+/// Twice the number that Kubernetes is designed for.
 const NODES: u64 = 10_000;
-/// All lists are read by then.
+/// All lists are read after this, in milliseconds.
 const SETTLING: u64 = 3_000;
 
 impl Table {
-    /// The memory that the nodes need: those of one that has joined without any are taken away.
+    /// Measures the memory that the nodes need: the difference to a joined agent without nodes.
     pub(crate) fn capacity(&mut self) {
         let (hub, managed) = (Hub::on(Cluster::embedded("hub")), Cluster::embedded("managed"));
         let spoke = Spoke::between(hub, managed, "nodes", Bootstrap::Auto);
@@ -29,7 +29,7 @@ impl Table {
             pause(SETTLING);
             agent
         };
-        // One that only takes over from another, like the one with nodes.
+        // This agent takes over from another, like the one with nodes.
         drop(joined());
         let without = Room::of(&joined());
         for index in 0..NODES {
@@ -49,7 +49,7 @@ impl Table {
     }
 }
 
-/// A node as a cloud's: six resources, conditions, and the names of images.
+/// Returns a node like a cloud's: six resources, conditions, and the names of images.
 fn node(index: u64) -> Value {
     let resources = |memory: u64| {
         json!({

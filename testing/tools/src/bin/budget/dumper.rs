@@ -1,4 +1,4 @@
-//! hub-kubeconfig-dumper: several of them that have written their files.
+//! hub-kubeconfig-dumper: several processes that have written their files.
 
 use apiclient::resource::SECRETS;
 use base64::{Engine, prelude::BASE64_STANDARD};
@@ -15,7 +15,7 @@ use crate::{RUNS, table::Table};
 const THREADS: f64 = 6.0;
 
 impl Table {
-    /// Some dumpers that have written their files: what they hold, and that they ask for nothing more.
+    /// Measures dumpers that have written their files: their memory, and that they send no more requests.
     pub(crate) fn dumper(&mut self, managed: &Cluster) {
         let namespace = managed.new_namespace("budget");
         let pair = identity::certificate(managed, "budget", "budget");

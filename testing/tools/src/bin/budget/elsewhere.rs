@@ -1,4 +1,4 @@
-//! csr-bootstrapper in other places: under the klusterlet operator, and with several hubs.
+//! csr-bootstrapper in other setups: under the klusterlet operator, and with several hubs.
 
 use std::{fs, os::unix::fs::symlink, sync::Arc};
 
@@ -46,7 +46,7 @@ impl Table {
     }
 }
 
-/// As its Deployment does, by the name of the registration agent.
+/// Starts it like the operator's Deployment, by the name of the registration agent.
 fn under_the_operator(spoke: &Spoke) -> Sidecar {
     let (registration, files) =
         (spoke.directory.path().join("registration"), spoke.directory.path().join("files"));
@@ -74,7 +74,7 @@ fn under_the_operator(spoke: &Spoke) -> Sidecar {
     agent
 }
 
-/// The first of them is selected.
+/// Starts it with two hubs, of which it selects the first.
 fn with_two_hubs(spoke: &Spoke, second: &Hub) -> Sidecar {
     let address = second.cluster.address.to_string();
     let files = [

@@ -1,4 +1,4 @@
-//! addon-lease-controller: several sidecars beside one another.
+//! addon-lease-controller: several sidecars side by side.
 
 use std::{sync::Arc, time::Instant};
 
@@ -15,13 +15,13 @@ use crate::{
     table::{Table, note},
 };
 
-/// Renewals that requests and bytes are counted over.
+/// The number of renewals over which requests and bytes are counted.
 const COUNTED: usize = 10;
 const THREADS: f64 = 7.0;
 /// Several sidecars in full mode: watches on Secret and pod, renewals on the hub by client certificate.
 pub(crate) struct Fleet {
     members: Vec<(Scene, Sidecar)>,
-    /// From its start to the first renewal, in milliseconds.
+    /// From each start to the first renewal, in milliseconds.
     starts: Vec<f64>,
 }
 
@@ -44,7 +44,7 @@ impl Fleet {
         fleet
     }
 
-    /// Memory, threads, and what renewals take on the wire.
+    /// Measures memory, threads, and the traffic of renewals.
     pub(crate) fn at_rest(&self, table: &mut Table) {
         let (scene, _) = &self.members[0];
         scene.wait_for_renewals(5);

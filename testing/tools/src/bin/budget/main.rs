@@ -1,5 +1,5 @@
-//! `make budget`: what the programs cost, against the limits that they promise to keep. `budget quick` looks at files,
-//! and at what each program takes at rest and when it ends; the rest strains them for minutes.
+//! `make budget`: what the programs cost, compared with their promised limits. `budget quick` measures files, and each
+//! program at rest and at its end; the full run adds load for minutes.
 
 mod bootstrapper;
 mod capacity;
@@ -21,7 +21,7 @@ use tools::{
 use lease::Fleet;
 use table::Table;
 
-/// Programs of a kind that are measured one beside the other; the median counts.
+/// The number of processes that are measured side by side; the median counts.
 const RUNS: usize = 5;
 
 fn main() {

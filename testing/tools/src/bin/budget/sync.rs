@@ -1,4 +1,4 @@
-//! remote-sync: one with nothing to do, the writes that a change takes, and ten thousand pairs in sync.
+//! remote-sync: an idle process, the writes per change, and ten thousand pairs in sync.
 
 use std::{
     sync::Arc,
@@ -22,18 +22,18 @@ use crate::{
     table::{Table, note},
 };
 
-/// Pairs of which the memory is measured.
+/// The number of pairs whose memory is measured.
 const PAIRS: usize = 10_000;
-/// Memory is settled after this.
+/// Memory is stable after this, in milliseconds.
 const SETTLING: u64 = 10_000;
-/// Requests of one that is idle are counted for so long.
+/// How long the requests of an idle process are counted, in milliseconds.
 const IDLE: u64 = 20_000;
-/// For all pairs to be in sync: on a slow machine too, as this only ends a run that hangs.
+/// The time limit until all pairs are in sync. Slow machines must meet it too: it only ends a run that hangs.
 const LIMIT: Duration = Duration::from_secs(300);
-/// In KiB, of an idle one.
+/// The limit of an idle process, in KiB.
 const ANONYMOUS: f64 = 2048.0;
-/// Two lists of 20 pages, one of the namespaces, three watches, what finds the kinds, once more before each watch, and
-/// connects, and a read of each cluster's identity in each of the probe's intervals.
+/// Two lists of 20 pages, one of namespaces, three watches, discovery (repeated before each watch), connecting, and a
+/// read of each cluster's identity per probe interval.
 const REQUESTS: f64 = 66.0;
 const BUSY: [&str; 5] = ["-qps", "0", "-concurrent-reconciles", "16", "-leader-election=false"];
 
@@ -44,7 +44,7 @@ fn stage(hub: &Arc<Cluster>, managed: &Arc<Cluster>, setting: Setting) -> Stage 
 }
 
 impl Table {
-    /// What is copied, and what it costs.
+    /// Measures copies and their cost.
     pub(crate) fn copies(&mut self, hub: &Arc<Cluster>, managed: &Arc<Cluster>) {
         self.writes(&stage(hub, managed, Setting::safe(&[&WIDGETS]).secrets(&["token"])));
         let (hub, managed) = (Cluster::embedded("hub"), Cluster::embedded("managed"));
@@ -52,7 +52,7 @@ impl Table {
         note("sync-controller: 44 MB of file, 37.5 MB resident, 57.8 MB with 1,000 pairs");
     }
 
-    /// One remote and one kind, as it runs by its defaults: probing and watching.
+    /// Measures one remote and one kind, with the defaults: probes and watches.
     pub(crate) fn sync(&mut self, hub: &Arc<Cluster>, managed: &Arc<Cluster>) {
         let start = |_| {
             let stage = stage(hub, managed, Setting::safe(&[&WIDGETS]));
@@ -83,7 +83,7 @@ impl Table {
         self.ends(idle);
     }
 
-    /// The writes of each case, and nothing more; see REFERENCE.md of remote-sync.
+    /// Checks the exact number of writes in each case; see REFERENCE.md of remote-sync.
     fn writes(&mut self, stage: &Stage) {
         let flags = ["-qps", "0", "-leader-election=false"];
         let sidecar = stage.start_deployed(&flags);

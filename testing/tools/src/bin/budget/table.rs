@@ -1,4 +1,4 @@
-//! Figures against their limits, one a line.
+//! Figures compared with their limits, one per line.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use tools::{
     term::{self, bold, green, red},
 };
 
-/// Of an idle program, in KiB.
+/// The limit of an idle program, in KiB.
 pub(crate) const RESIDENT: f64 = 4096.0;
 
 #[derive(Default)]
@@ -30,7 +30,7 @@ impl Table {
         self.print(figure, limit, measured, &verdict);
     }
 
-    /// The table of another program.
+    /// Starts the table of another program.
     pub(crate) fn program(&mut self, name: &str, most_bytes: f64) {
         self.program = name.to_owned();
         self.text += &format!("\n### {name}\n\n| | measured | limit |\n|---|---:|---:|\n");
@@ -56,7 +56,7 @@ impl Table {
         self.row(figure, &format!("≤ {}", shown(limit)), &shown(measured), measured <= limit);
     }
 
-    /// What several of a program take while nothing happens; `most` is KiB of anonymous memory, and threads.
+    /// Measures several processes of a program at rest; `most` has the limits of anonymous KiB, and of threads.
     pub(crate) fn at_rest<'a>(
         &mut self,
         all: impl Iterator<Item = &'a Sidecar> + Clone,
@@ -68,7 +68,7 @@ impl Table {
         self.at_most("threads", most[1], median_of("Threads"), "");
     }
 
-    /// Each ends within the second that is promised: strictly, unlike in the tests. What they ran on is given back.
+    /// Checks that each ends within the promised second, without the tests' tolerance. Returns what they ran on.
     pub(crate) fn ends<Ground>(&mut self, all: Vec<(Ground, Sidecar)>) -> Vec<Ground> {
         let mut longest: f64 = 0.0;
         let end = |(ground, mut one): (Ground, Sidecar)| {
@@ -82,10 +82,10 @@ impl Table {
         grounds
     }
 
-    /// Publishes the figures where all were taken, and fails if one misses its limit.
+    /// Publishes the figures if all were measured, and fails if one misses its limit.
     pub(crate) fn end(&self, quick: bool) {
         println!();
-        // What was measured, also where it is too much.
+        // Includes the figures that miss their limits.
         if !quick {
             let when = format!("{}, {}.\n", figures::today(), measure::machine());
             figures::publish("budget", &(when + &self.text + "\n"));

@@ -1,4 +1,4 @@
-//! klusterlet-agent: with one work, and with five works of ten manifests.
+//! klusterlet-agent: with one work, and with five more works of ten manifests.
 
 use serde_json::json;
 use suite::{
@@ -10,12 +10,12 @@ use tools::measure::median;
 
 use crate::{RUNS, table::Table};
 
-/// In KiB.
+/// Limits of resident memory, in KiB.
 const ONE_WORK: f64 = 4608.0;
 const FIVE_WORKS: f64 = 6144.0;
 
 impl Table {
-    /// Some agents, each with a hub and a cluster of its own.
+    /// Measures several agents, each with its own hub and cluster.
     pub(crate) fn work(&mut self) {
         let start = |_| {
             let stage = Stage::new();

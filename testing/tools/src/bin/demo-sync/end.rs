@@ -1,4 +1,4 @@
-//! What it cost, and how to go on.
+//! What it cost, and how to continue.
 
 use std::fs;
 

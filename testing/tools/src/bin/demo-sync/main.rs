@@ -1,4 +1,4 @@
-//! `make demo-sync`: objects of a hub live on a cluster too, through outages and an empty hub, on one screen.
+//! `make demo-sync`: a hub's objects also live on a cluster, through outages and an empty hub, on one screen.
 
 mod end;
 mod play;

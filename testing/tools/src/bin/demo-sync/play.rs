@@ -1,4 +1,4 @@
-//! What happens, and what is seen of it.
+//! What happens, and its visible results.
 
 use std::time::{Duration, Instant};
 
@@ -15,9 +15,9 @@ use tools::{
 
 use crate::stage::{SECRET, Stage};
 
-/// Widgets beside the one that the play is about.
+/// The number of additional widgets.
 const MORE: usize = 1000;
-/// Writes for a new one in a namespace that is there, a new spec, a status, a Secret and a deletion.
+/// The writes for a new object in an existing namespace, a new spec, a status, a Secret and a deletion.
 pub const WRITES: [usize; 5] = [NEW, SPEC, STATUS, UPLOAD, DELETION];
 /// Finalizer, the copy, generations.
 const NEW: usize = 3;
@@ -27,18 +27,18 @@ const STATUS: usize = 1;
 const UPLOAD: usize = 1;
 /// The copy, the finalizer.
 const DELETION: usize = 2;
-/// Nothing happens for so long.
+/// How long nothing happens.
 const IDLE: Duration = Duration::from_secs(3);
 
 /// Figures for the table.
 pub struct Seen {
     /// With one pair, and with all.
     pub memory: [Option<Room>; 2],
-    /// Requests in the idle time, but for probes.
+    /// Requests in the idle time, except probes.
     pub idle: usize,
-    /// Writes of a start with everything in sync.
+    /// Writes at a start with everything in sync.
     pub restart: usize,
-    /// Widgets here that an empty hub cost.
+    /// Widgets lost here because of an empty hub.
     pub lost: usize,
 }
 
@@ -86,16 +86,16 @@ impl<'a> Play<'a> {
         timeline.step("On the hub: web-east is deleted", || self.deleted());
     }
 
-    // --- what is waited for ---
+    // --- waits ---
 
-    /// Nothing stands in the way of any kind.
+    /// Waits until all kinds are ready.
     fn wait_until_open(&self) {
         eventually("both clusters are connected and listed", || {
             (self.sidecar.ask("/readyz") == (200, "ok\n".into())).then_some(())
         });
     }
 
-    /// Another cluster than the recorded one answers.
+    /// Waits until the program refuses a cluster other than the recorded one.
     fn wait_until_refused(&self) {
         eventually("another cluster is refused", || {
             (self.metric("remote_sync_cluster_identity_refused") > 0.0).then_some(())
@@ -106,14 +106,14 @@ impl<'a> Play<'a> {
         self.sidecar.metric(&format!("{name}{{remote=\"hub\"}}")).unwrap_or(0.0)
     }
 
-    /// That all widgets are here, and the same ones as before.
+    /// Checks the number of widgets here.
     fn all_there(&self) -> String {
         let count = self.stage.count();
         assert_eq!(count, MORE + 1, "widgets here: {}", self.sidecar.log());
         format!("all {} stay", measure::grouped(count as u64))
     }
 
-    /// How long after `begin` the last of these writes came, which are all.
+    /// Returns how long after `begin` the last of these writes came; checks that there are no others.
     fn wrote(&self, begin: Instant, count: usize) -> String {
         let last = self.stage.wait_for_writes(begin, count);
         let plural = if count == 1 { "" } else { "s" };
@@ -125,7 +125,7 @@ impl<'a> Play<'a> {
     fn created(&self) -> String {
         let begin = Instant::now();
         self.stage.there("web").create_number(3);
-        // Two more for the namespace: one finds it missing.
+        // Two more for the namespace: the first finds it missing.
         let wrote = self.wrote(begin, NEW + 2);
         assert_eq!(self.stage.here("web").number(), Some(3), "the copy's spec");
         format!("here as web {wrote}")
@@ -172,7 +172,7 @@ impl<'a> Play<'a> {
         let begin = Instant::now();
         std::thread::sleep(IDLE);
         let mut asked = self.stage.requests();
-        // Whether a cluster is there, and which one it is.
+        // Probes check whether a cluster answers, and which one it is.
         let probe = "/api/v1/namespaces/kube-system";
         asked.retain(|request| request.at >= begin && request.path != probe);
         self.seen.idle = asked.len();
@@ -187,7 +187,7 @@ impl<'a> Play<'a> {
         begin
     }
 
-    /// What was written since, after a while.
+    /// Returns the number of writes since then, after a while.
     fn written(&self, since: Instant) -> usize {
         pause(1500);
         self.stage.writes().iter().filter(|request| request.at >= since).count()
@@ -226,13 +226,13 @@ impl<'a> Play<'a> {
         format!("status follows {wrote}")
     }
 
-    /// The certificate is good there too, and the kind is served: just nothing is there.
+    /// The other server accepts the certificate and serves the kind, but has no objects.
     fn replaced(&mut self) -> String {
         let begin = Instant::now();
         self.stage.sync.remote().relay.redirect(&self.stage.other.address);
         self.wait_until_refused();
         let time = begin.elapsed();
-        // Longer than the grace.
+        // This waits for longer than the grace.
         assert_eq!(self.written(begin), 0, "writes");
         format!("noticed in {}; {}", spoken(time), self.all_there())
     }

@@ -1,4 +1,4 @@
-//! A hub and a cluster, and what remote-sync is told of them.
+//! A hub and a cluster, and remote-sync's settings for them.
 
 use std::{sync::Arc, time::Instant};
 
@@ -11,13 +11,13 @@ use suite::{
     sync::{self, Place, Setting, Side, WIDGETS},
 };
 
-/// Of the names on the hub.
+/// The suffix of the names on the hub.
 const SUFFIX: &str = "-east";
 pub const SECRET: &str = "web-token";
 
 pub struct Stage {
     pub sync: sync::Stage,
-    /// An empty server of the hub's authority.
+    /// An empty server with the hub's CA.
     pub other: Arc<Cluster>,
 }
 
@@ -30,19 +30,19 @@ impl Stage {
         let other = Cluster::embedded_with("other", Options { ca, ..Options::default() });
         let cluster = Cluster::embedded("cluster");
         let sync = sync::Stage::between(cluster, vec![("hub", hub)], "team", setting);
-        // It has to be there: the program may write it, and not create it.
+        // The Secret must exist: the program may write it, but not create it.
         sync.source_secret(SECRET).create(&json!({"type": "Opaque"}));
-        // The same kinds, and nothing of them.
+        // It serves the same kinds, but has no objects.
         drop(Side::new("other", other.clone()));
         Self { sync, other }
     }
 
     pub fn start(&self) -> Sidecar {
-        // By a certificate, which the other server takes for good, too.
+        // By certificate, which the other server accepts too.
         let kubeconfig = self.sync.remote().kubeconfig_by_certificate();
         let file = self.sync.write("hub.kubeconfig", &kubeconfig);
         self.sync.start_as(|command| {
-            // Of a repeated flag the last counts.
+            // The last of repeated flags wins.
             command
                 .args(["-remote-kubeconfig", &format!("hub={}", file.display())])
                 .args(["-qps", "0", "-v", "0"]);
@@ -51,7 +51,7 @@ impl Stage {
 
     // --- objects ---
 
-    /// On the hub, by the name that it has here.
+    /// Returns the object on the hub, by its name here.
     pub fn there(&self, name: &str) -> Place {
         self.sync.source(&WIDGETS, name)
     }
@@ -60,7 +60,7 @@ impl Stage {
         self.sync.target(&WIDGETS, name)
     }
 
-    /// Puts widgets on the hub, all at once.
+    /// Creates widgets on the hub, without HTTP.
     pub fn fill(&self, count: usize) {
         for number in 0..count {
             let place = self.there(&format!("w{number}"));
@@ -72,16 +72,16 @@ impl Stage {
         }
     }
 
-    /// How many widgets are here.
+    /// Returns the number of widgets here.
     pub fn count(&self) -> usize {
         let (resource, namespace) = (&WIDGETS.resource, &self.sync.namespace);
         let server = self.sync.own.cluster.server();
         server.list(&resource.api_version(), &resource.plural, namespace).len()
     }
 
-    // --- what the servers have seen ---
+    // --- requests to the servers ---
 
-    /// The program's requests to all three, in one order.
+    /// Returns the program's requests to all three servers, by time.
     pub fn requests(&self) -> Vec<Request> {
         let users = [self.sync.remote().user(), self.sync.own.user()];
         let servers = [&self.sync.remote().cluster, &self.sync.own.cluster, &self.other];
@@ -91,7 +91,7 @@ impl Stage {
         all
     }
 
-    /// Those that were meant to change what is synced: neither Events nor the record of known clusters.
+    /// Returns the write requests for what is synced: neither Events nor the record of known clusters.
     pub fn writes(&self) -> Vec<Request> {
         let mut all = self.requests();
         let is_read = |verb: &str| matches!(verb, "get" | "list" | "watch");
@@ -100,7 +100,7 @@ impl Stage {
         all
     }
 
-    /// Waits for `count` writes after `since`, and sees that these are all; the last one.
+    /// Waits for `count` writes after `since` and checks that there are no more; returns the last one.
     pub fn wait_for_writes(&self, since: Instant, count: usize) -> Request {
         let writes = || {
             let mut all = self.writes();

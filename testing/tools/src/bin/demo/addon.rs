@@ -1,4 +1,4 @@
-//! addon-lease-controller, with the credential that csr-bootstrapper got.
+//! addon-lease-controller, with the credential from csr-bootstrapper.
 
 use std::time::Instant;
 
@@ -41,9 +41,9 @@ impl<'a> Addon<'a> {
         addon
     }
 
-    // --- what is waited for ---
+    // --- waits ---
 
-    /// The first renewal that the hub has seen since.
+    /// Waits for the first renewal after `since`.
     fn next_renewal(&self, since: Instant) -> Request {
         eventually("the Lease is renewed", || {
             self.stage.renewals().into_iter().find(|request| request.at >= since)
@@ -62,7 +62,7 @@ impl<'a> Addon<'a> {
 
     // --- the steps ---
 
-    /// Everything to the hub is counted, so nobody else may say anything meanwhile.
+    /// Everything sent to the hub is counted, so nobody else may send requests meanwhile.
     pub fn renewed(&mut self, agent: &Agent) -> String {
         let cluster = || self.stage.spoke.hub.managed_cluster(CLUSTER);
         let (begin, before) = (Instant::now(), cluster());
@@ -129,13 +129,13 @@ impl<'a> Addon<'a> {
         format!("both renewed again {}", after(lease.max(heartbeat)))
     }
 
-    /// csr-bootstrapper gives it a credential of its own, and tells the hub that it is available.
+    /// csr-bootstrapper gives the add-on its own credential, and reports it as available.
     pub fn enabled(&self) -> String {
         let (hub, managed) = (&self.stage.spoke.hub, &self.stage.spoke.managed);
         hub.add_addon(CLUSTER, ADDON, ADDON_NAMESPACE);
         let registrations = json!([{"signerName": "kubernetes.io/kube-apiserver-client"}]);
         hub.set_addon_status(CLUSTER, ADDON, &json!({"registrations": registrations}));
-        // As the add-on's manager does. The cluster may renew its own certificate meanwhile.
+        // Like the add-on's manager. The cluster may renew its own certificate meanwhile.
         let label = "open-cluster-management.io/addon-name";
         let request = eventually("the add-on asks for a certificate", || {
             let mut requests = hub.csrs_of(CLUSTER).into_iter();

@@ -15,7 +15,7 @@ use crate::{
     stage::{CLUSTER, LIFETIME, PERIOD, Stage},
 };
 
-/// How often it is killed while it waits.
+/// How often the agent is killed while it waits.
 const CRASHES: usize = 3;
 
 pub struct Agent<'a> {
@@ -25,7 +25,7 @@ pub struct Agent<'a> {
     files: Reader,
     /// Requests for a certificate that each crash left on the hub.
     pub requests_per_crash: usize,
-    /// When the certificate was saved, and the Secret then.
+    /// When the first certificate was saved, and the Secret's data then.
     first: Option<(Instant, Data)>,
 }
 
@@ -64,7 +64,7 @@ impl<'a> Agent<'a> {
         eventually("csr-bootstrapper asks the hub", || self.stage.asked().into_iter().find(&wanted))
     }
 
-    /// What csr-bootstrapper asked the hub since, in words.
+    /// Returns csr-bootstrapper's requests to the hub since then, in words.
     pub fn requests_since(&self, since: Instant) -> Vec<String> {
         let requests = self.stage.asked().into_iter().filter(|request| request.at >= since);
         requests.map(|request| format!("{} {}", request.verb, request.path)).collect()
@@ -103,7 +103,7 @@ impl<'a> Agent<'a> {
         "the same CSR, and no other".into()
     }
 
-    /// Name and uid of the requests on the hub.
+    /// Returns names and uids of the CSRs on the hub.
     fn requests(&self) -> Vec<(String, String)> {
         let text = |object: &Value, field| object["metadata"][field].as_str().map(str::to_owned);
         let all = self.stage.spoke.hub.csrs_of(CLUSTER);
@@ -140,7 +140,7 @@ impl<'a> Agent<'a> {
             hub.wait_for_condition(CLUSTER, kind, "True");
         }
         let time = begin.elapsed();
-        // The last thing that the hub says about a new cluster, so that it is quiet from here on.
+        // The hub's last condition of a new cluster: it is quiet from now on.
         hub.wait_for_condition(CLUSTER, "ManagedClusterConditionClockSynced", "True");
         pause(200);
         format!("Joined and Available {}", after(time))
@@ -160,7 +160,7 @@ impl<'a> Agent<'a> {
         })
     }
 
-    /// So far the period is the ManagedCluster's by default.
+    /// The period has been the ManagedCluster's default so far.
     pub fn faster(&self) -> String {
         let hub = &self.stage.spoke.hub;
         let cluster = hub.managed_cluster(CLUSTER).expect("the ManagedCluster");
@@ -216,13 +216,13 @@ impl<'a> Agent<'a> {
     }
 }
 
-/// The end of the certificate in a Secret, as metrics have it.
+/// Returns the expiry of the certificate in a Secret, in the format of metrics.
 fn seconds(secret: &Data) -> f64 {
     let end = Issued::of(&secret["tls.crt"]).expect("a certificate").not_after;
     end.duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_secs_f64()
 }
 
-/// Waits for the first renewals on a new connection after `at`; the longest gap around.
+/// Waits for the first renewals on a new connection after `at`; returns the longest gap around the switch.
 fn switch(at: Instant, renewals: impl Fn() -> Vec<Request>) -> Duration {
     let all = eventually("renewals with the new certificate", || {
         let all = renewals();

@@ -1,4 +1,4 @@
-//! What it cost, and how to go on.
+//! What it cost, and how to continue.
 
 use std::fs;
 
@@ -44,7 +44,7 @@ pub fn stopped(agent: &mut Agent, addon: &mut Addon, sync: &mut Sync) -> String 
     format!("exit code 0 within {}", spoken(demo::stop(&mut all(agent, addon, sync))))
 }
 
-/// What a user of the hub sees: the columns of the kinds' definitions.
+/// Prints what a user of the hub sees: the columns of the kinds' definitions.
 pub fn hub_view(stage: &Stage) {
     let hub = &stage.spoke.hub;
     let cluster = hub.managed_cluster(CLUSTER).expect("the ManagedCluster");
@@ -109,7 +109,7 @@ pub fn keep(stage: &Stage, agent: &mut Agent, addon: &mut Addon, sync: &mut Sync
     });
 }
 
-/// The commands that show what is on the servers.
+/// Prints commands that show the objects on the servers.
 fn objects(stage: &Stage) {
     let show = |cluster: &Cluster, what: &str, columns: &str| {
         let kubeconfig = cluster.kubeconfig.display();

@@ -1,4 +1,4 @@
-//! A reader of the dumper's files that looks all the time.
+//! A reader that reads the dumper's files all the time.
 
 use std::{
     fs,
@@ -10,7 +10,7 @@ use std::{
 
 use suite::{eventually, identity::Data, pause};
 
-/// The sets with a certificate that were seen, and when first.
+/// The sets with a certificate, and when each was first seen.
 type Sets = Vec<(Instant, Data)>;
 
 pub struct Reader {
@@ -35,7 +35,7 @@ impl Reader {
         Self { seen }
     }
 
-    /// Waits for the `number`th set (from 1); all so far.
+    /// Waits for the `number`th set (from 1); returns all so far.
     pub fn wait_for(&self, number: usize) -> Sets {
         eventually("the credential is in the files", || {
             let seen = self.seen.lock().expect("lock");
@@ -44,7 +44,7 @@ impl Reader {
     }
 }
 
-/// All files of one set, as a reader gets them that resolves `..data` once.
+/// Reads all files of one set, like a reader that resolves `..data` once.
 fn set(directory: &Path) -> Option<Data> {
     let generation = fs::canonicalize(directory.join("..data")).ok()?;
     let mut files = Data::new();

@@ -1,5 +1,5 @@
-//! `make demo`: a cluster joins a hub, its add-on becomes available, objects come from the hub, and all of it lives
-//! through what goes wrong in real life, on one screen of 80 columns.
+//! `make demo`: a cluster joins a hub, its add-on becomes available, and objects come from the hub. All of it survives
+//! what goes wrong in real life, on one screen of 80 columns.
 
 mod addon;
 mod agent;
@@ -60,7 +60,7 @@ fn introduce() {
     );
 }
 
-/// What takes time comes before the certificate is due, 22 s after it was issued.
+/// Slow steps come before the certificate is due, 22 s after it was issued.
 fn play(timeline: &Timeline, agent: &mut Agent, addon: &mut Addon) {
     timeline.step("A few periods pass", || addon.renewed(agent));
     timeline.step("The hub wants more heartbeats", || agent.faster());

@@ -1,4 +1,4 @@
-//! A hub, a managed cluster and an add-on's pod; of credentials nothing but a bootstrap kubeconfig.
+//! A hub, a managed cluster and an add-on's pod. The only credential is a bootstrap kubeconfig.
 
 use std::{path::PathBuf, process::Command, time::Duration};
 
@@ -18,10 +18,10 @@ pub const CLUSTER: &str = "cluster1";
 pub const AGENT_NAMESPACE: &str = "open-cluster-management-agent";
 pub const ADDON_NAMESPACE: &str = "my-addon-system";
 pub const LIFETIME: Duration = Duration::from_secs(30);
-/// Of the Lease and of the heartbeat; 60 s by default.
+/// The period of the Lease and of the heartbeat; 60 s by default.
 pub const PERIOD: Duration = Duration::from_secs(2);
 
-/// The way of all programs to the hub is the scene's relay.
+/// All programs reach the hub through the scene's relay.
 pub struct Stage {
     pub spoke: Spoke,
     pub scene: Scene,
@@ -76,7 +76,7 @@ impl Stage {
         spoke.put_bootstrap(&spoke.hub.bootstrap_kubeconfig(&address, Bootstrap::Manual));
     }
 
-    /// Where the dumper writes.
+    /// The directory that the dumper writes to.
     pub fn directory(&self) -> PathBuf {
         self.spoke.directory.path().join("hub-kubeconfig")
     }
@@ -100,11 +100,11 @@ impl Stage {
         listening(command)
     }
 
-    /// With the Secret of the agent, as the hub does not know the add-on yet.
+    /// Uses the agent's Secret, because the hub does not know the add-on yet.
     pub fn lease_sidecar(&self) -> Sidecar {
         let port = free_port();
         let mut command = self.scene.command(port);
-        // Of a repeated flag the last counts.
+        // The last of repeated flags wins.
         command
             .args(["-lease-duration", &PERIOD.as_secs().to_string(), "-v", "0"])
             .args(["-lease-target", "both"])
@@ -113,23 +113,23 @@ impl Stage {
         Sidecar::spawn(command, port)
     }
 
-    // --- what the servers have seen ---
+    // --- requests to the servers ---
 
-    /// Renewals of the add-on's Lease.
+    /// Returns the renewals of the add-on's Lease.
     pub fn renewals(&self) -> Vec<Request> {
         let mut requests = measure::requests(&self.scene);
         requests.retain(measure::is_renewal);
         requests
     }
 
-    /// Requests of csr-bootstrapper to the hub.
+    /// Returns csr-bootstrapper's requests to the hub.
     pub fn asked(&self) -> Vec<Request> {
         let mut requests = self.spoke.hub.cluster.server().requests();
         requests.retain(|request| request.user_agent.starts_with("csr-bootstrapper"));
         requests
     }
 
-    /// Writes of the Secret with the hub's credentials.
+    /// Returns the writes of the Secret with the hub's credentials.
     pub fn saved(&self) -> Vec<Request> {
         let mut requests = self.spoke.managed.server().requests();
         requests.retain(|request| {

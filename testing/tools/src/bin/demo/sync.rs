@@ -1,4 +1,4 @@
-//! remote-sync, with the files that the dumper wrote.
+//! remote-sync, with the dumper's files.
 
 use std::time::Instant;
 
@@ -11,21 +11,21 @@ use tools::term::{Timeline, spoken};
 
 use crate::stage::{CLUSTER, Stage};
 
-/// Namespace of the copies.
+/// The namespace of the copies.
 const NAMESPACE: &str = "widgets";
 
 pub struct Sync {
     pub sidecar: Sidecar,
     there: Place,
     here: Place,
-    /// The program's way to its local cluster.
+    /// The program's path to its local cluster.
     _own: Side,
 }
 
 impl Sync {
     pub fn start(stage: &Stage, timeline: &Timeline) -> Self {
         let (hub, managed) = (&stage.spoke.hub.cluster, &stage.spoke.managed);
-        // Both serve the kind from here on.
+        // Both serve the kind from now on.
         drop(Side::new("hub", hub.clone()));
         let own = Side::new("", managed.clone());
         managed.create_namespace(NAMESPACE);

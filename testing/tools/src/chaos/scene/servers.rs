@@ -1,4 +1,4 @@
-//! What happens to the servers, and how it ends.
+//! Disturbances of the servers, and their ends.
 
 use std::{
     fs,
@@ -21,12 +21,12 @@ use suite::{
     sync::{Side, WIDGETS, any_content, reshape},
 };
 
-/// Days by which a clock is wrong.
+/// How wrong a clock is, in days.
 const WRONG: i64 = 400;
 
 impl Scene {
-    /// Does something to a server or to the program, as the operation of this number. A real server has no faults
-    /// but those of the way there.
+    /// Applies the operation of this number to a server or the program. On real servers, only connections and the
+    /// program can be disturbed.
     pub fn disturb(&mut self, number: usize, operation: Operation) {
         if real() && !operation.is_of_way() {
             return;
@@ -53,7 +53,7 @@ impl Scene {
                 let is_silent = chosen.action == Action::WatchSilent;
                 let mut rule = Rule::new(chosen.action).user(&side.user()).probability(0.4, fault);
                 rule.verb = chosen.verb.map(str::to_owned);
-                // Who may not read which cluster it is on makes copies without a mark.
+                // Without permission to read a cluster's identity, the program would make copies without a mark.
                 rule.resource = (chosen.verb == Some("get")).then(|| "widgets".to_owned());
                 side.cluster.faults().add(rule);
                 if is_silent {
@@ -87,7 +87,7 @@ impl Scene {
         }
     }
 
-    /// A server of targets gets another schema of widgets.
+    /// Gives a server of targets another schema of widgets.
     fn upgrade(&mut self, server: u64, drops: bool) {
         let (index, side) = self.side(server);
         if !self.has(Feature::Schemas) || !self.is_of_targets(index) {
@@ -97,7 +97,7 @@ impl Scene {
         reshape(&side.cluster, &WIDGETS, &schema);
     }
 
-    /// The second remote shows the uid of the first, as its clone does.
+    /// Makes the second remote show the first one's uid, like a clone.
     fn clone_identity(&mut self, until: usize) {
         let [first, second, ..] = &*self.stage.remotes else { return };
         if !self.config.contains(&Feature::Clones) || self.clone.is_some() {
@@ -115,7 +115,7 @@ impl Scene {
         }
     }
 
-    /// A watch from a server's future says nothing until its time is over, which is minutes otherwise.
+    /// Ends watches after a restore: a watch from a future version stays silent until its time-out, for minutes.
     pub fn end_silent_watches(&mut self) {
         let Some((side, at)) = self.restored else { return };
         if at.elapsed() > Duration::from_secs(2) {
@@ -124,13 +124,13 @@ impl Scene {
         }
     }
 
-    /// Ends what is over by the operation of this number.
+    /// Ends the disturbances that are over by the operation of this number.
     pub fn mend(&mut self, number: usize) {
         self.end_clone(number);
         for index in 0..self.mends.len() {
             if self.mends[index].is_some_and(|until| until <= number) {
                 self.mends[index] = None;
-                // The relay swallows bytes; TCP would send them again. A watch stays silent forever.
+                // The relay drops bytes that TCP would resend, and a silent watch never recovers: connect anew.
                 let was_silent = self.silent.remove(&index);
                 let side = self.sides()[index];
                 if was_silent {
@@ -147,7 +147,7 @@ impl Scene {
         }
     }
 
-    /// Makes the token worthless that the program has for a server; with another one in its file before.
+    /// Revokes the program's token for a server; `at_once` writes another one to its file first.
     fn revoke(&self, side: &Side, at_once: bool) {
         let path = self.stage.directory.path().join(file(side));
         let text = fs::read_to_string(path).expect("the kubeconfig");
@@ -160,7 +160,7 @@ impl Scene {
     }
 }
 
-/// As the stage calls the kubeconfig of a side.
+/// Returns the file name of a side's kubeconfig on the stage.
 fn file(side: &Side) -> String {
     let name = if side.name.is_empty() { "own" } else { &side.name };
     format!("{name}.kubeconfig")
