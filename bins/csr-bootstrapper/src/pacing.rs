@@ -23,7 +23,7 @@ pub(crate) const MAX_BACKOFF: Duration = Duration::from_secs(3600);
 /// The interval of writes of the Secret; it doubles each time that somebody undoes a write.
 const WRITE_INTERVAL: Duration = Duration::from_secs(2);
 /// The default's longest backoff. It is short because an add-on's namespace is created with its other objects.
-const DEFAULT_BACKOFF: Duration = Duration::from_secs(30);
+const DEFAULT_BACKOFF: Duration = Duration::from_secs(15);
 /// The longest Retry-After that is honored.
 const DEFAULT_PAUSE: Duration = Duration::from_secs(60);
 /// The least interval of writes of a status. It doubles after each write that leaves another one needed, so that a
