@@ -6,7 +6,7 @@ use crate::{
     model::object::{Cached, SourceObject},
     sync::{
         observed::{Attempt, Observed, Ownership, SyncRules},
-        status::Reason,
+        status::{DELETE_TARGET, Reason},
     },
 };
 
@@ -54,7 +54,7 @@ impl SyncAction {
             Self::Update { .. } => "update_target",
             Self::RecordGenerations => "record_generations",
             Self::ConfirmGone => "confirm_gone",
-            Self::DeleteTarget => "delete_target",
+            Self::DeleteTarget => DELETE_TARGET,
             Self::DeleteNamespace => "delete_namespace",
             Self::Release => "remove_finalizer",
             Self::Done(_) => "done",

@@ -4,8 +4,8 @@ use std::{ops::ControlFlow, time::Duration};
 
 use apiclient::{log_line::printable, workqueue::ReconcileResult};
 
-use crate::sync::decide::SyncAction;
-
+/// The name of a deletion of the target, in metrics and reasons.
+pub(crate) const DELETE_TARGET: &str = "delete_target";
 /// Maximum length of a [`PairCondition`]'s reason, in characters: there may be as many conditions as objects.
 const MAX_REASON: usize = 200;
 /// The wait before a held pair is reconciled again, in case an event was lost.
@@ -73,7 +73,7 @@ impl Reason {
     /// Returns whether the deletion stays registered with the limit.
     pub(crate) fn is_of_limit(self) -> bool {
         // A dry run keeps the token of a deletion: the next pass must not take another one.
-        self == Self::DryRun(SyncAction::DeleteTarget.as_str())
+        self == Self::DryRun(DELETE_TARGET)
             || matches!(
                 self,
                 Self::GracePeriod(_) | Self::NextToken(_) | Self::TooMany | Self::Swept
@@ -169,10 +169,9 @@ mod tests {
 
     #[test]
     fn in_a_dry_run_only_a_deletion_stays_with_the_limit() {
-        let is_of_limit = |action: SyncAction| Reason::DryRun(action.as_str()).is_of_limit();
-        assert!(is_of_limit(SyncAction::DeleteTarget));
+        assert!(Reason::DryRun(DELETE_TARGET).is_of_limit());
         // The source is back.
-        assert!(!is_of_limit(SyncAction::Update { content: true }));
+        assert!(!Reason::DryRun("update_target").is_of_limit());
     }
 
     #[test]
