@@ -4,6 +4,7 @@ pub mod client;
 pub mod der;
 pub mod diagnostics;
 pub mod flags;
+pub mod key;
 pub mod leadership;
 pub mod logging;
 pub mod metrics;

@@ -2,19 +2,19 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use apiclient::{
-    error::{Error, Result},
-    resource::Resource,
-};
+use apiclient::{error::Result, resource::Resource};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use kubeconfig::secret::Data;
 use ring::{
     rand::SystemRandom,
-    signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair},
+    signature::{EcdsaKeyPair, KeyPair},
 };
 use rustls_pki_types::{PrivatePkcs8KeyDer, pem::PemObject};
 use serde_json::{Value, json};
-use sidecar::der::signed;
+use sidecar::{
+    der::signed,
+    key::{new_key, no_key, pair_of},
+};
 use zeroize::Zeroizing;
 
 use super::pkcs10::{Subject, content};
@@ -135,24 +135,9 @@ impl CertificateRequest {
     }
 }
 
-/// Returns PKCS #8 of a new P-256 key.
-pub(crate) fn new_key() -> Result<Zeroizing<Vec<u8>>> {
-    let key = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &SystemRandom::new());
-    Ok(key.map_err(no_key)?.as_ref().to_vec().into())
-}
-
-/// ring hides the cause.
-pub(crate) fn no_key<E>(_: E) -> Error {
-    Error::bad_config("no new key can be made: the system gives no random numbers")
-}
-
 fn pair(pem: &str) -> Option<EcdsaKeyPair> {
     let key = PrivatePkcs8KeyDer::from_pem_slice(pem.as_bytes()).ok()?;
     pair_of(key.secret_pkcs8_der())
-}
-
-pub(crate) fn pair_of(pkcs8: &[u8]) -> Option<EcdsaKeyPair> {
-    EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, pkcs8, &SystemRandom::new()).ok()
 }
 
 fn to_pem(label: &str, der: &[u8]) -> String {

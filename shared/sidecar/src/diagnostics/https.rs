@@ -3,10 +3,7 @@
 use std::{io, net::TcpStream, sync::Arc};
 
 use apiclient::error::{Error, Result};
-use ring::{
-    rand::SystemRandom,
-    signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair},
-};
+use ring::{rand::SystemRandom, signature::KeyPair};
 use rustls::{
     ServerConfig, ServerConnection, Stream,
     crypto::ring::default_provider,
@@ -23,6 +20,7 @@ use crate::{
         alternative_names, ecdsa, part, public_key, signed, wrap,
     },
     flags::Flags,
+    key::{new_key, no_key, pair_of},
 };
 
 /// The address of the flag `listen`.
@@ -78,17 +76,11 @@ fn server_config(
 
 /// Returns a new self-signed certificate for the endpoint of this process, and its key, both in DER.
 fn self_signed() -> Result<(Vec<u8>, Zeroizing<Vec<u8>>)> {
-    let (algorithm, random) = (&ECDSA_P256_SHA256_ASN1_SIGNING, SystemRandom::new());
-    let key = EcdsaKeyPair::generate_pkcs8(algorithm, &random).map_err(no_key)?;
-    let pair = EcdsaKeyPair::from_pkcs8(algorithm, key.as_ref(), &random).map_err(no_key)?;
+    let key = new_key()?;
+    let pair = pair_of(&key).ok_or_else(|| no_key(()))?;
     let content = own_certificate("localhost", pair.public_key().as_ref());
-    let signature = pair.sign(&random, &content).map_err(no_key)?;
-    Ok((signed(&content, signature.as_ref()), key.as_ref().to_vec().into()))
-}
-
-/// ring hides the cause.
-fn no_key<E>(_: E) -> Error {
-    Error::bad_config("no key of the endpoint can be made: the system gives no random numbers")
+    let signature = pair.sign(&SystemRandom::new(), &content).map_err(no_key)?;
+    Ok((signed(&content, signature.as_ref()), key))
 }
 
 /// TBSCertificate of the host `name` for its own key, valid at any time (RFC 5280, sections 4.1 and 4.1.2.5): its
