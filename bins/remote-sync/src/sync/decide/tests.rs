@@ -246,3 +246,20 @@ fn a_generation_that_never_moves_hides_no_edit() {
         assert_eq!(first(&world), SyncAction::Done(None), "nothing to record");
     }
 }
+
+/// The words are a label of `remote_sync_writes_total`, which dashboards group by.
+#[test]
+fn the_words_of_writes_stay_as_they_are() {
+    let words = [
+        (SyncAction::AddFinalizer, "add_finalizer"),
+        (SyncAction::UploadStatus, "update_status"),
+        (SyncAction::SyncSecret(0), "upload_secret"),
+        (SyncAction::Create, "create_target"),
+        (CONTENT, "update_target"),
+        (SyncAction::RecordGenerations, "record_generations"),
+        (SyncAction::DeleteNamespace, "delete_namespace"),
+        (SyncAction::DeleteTarget, "delete_target"),
+        (SyncAction::Release, "remove_finalizer"),
+    ];
+    assert!(words.iter().all(|(action, words)| action.writes() && action.as_str() == *words));
+}

@@ -51,7 +51,7 @@ fn start_at(stage: &Stage, more: &[&str]) -> Sidecar {
 }
 
 /// Another object under the same name, in the second remote.
-fn rival(stage: &Stage) -> Place {
+pub(crate) fn rival(stage: &Stage) -> Place {
     let rival = stage.source_in(1, &WIDGETS, &stage.namespace, "one");
     rival.create_number(666);
     rival
@@ -91,7 +91,7 @@ fn stays_unchanged(target: &Place) {
 }
 
 /// A person says which cluster a remote is.
-fn accept(stage: &Stage, remote: &str, record: &str) {
+pub(crate) fn accept(stage: &Stage, remote: &str, record: &str) {
     stage.known_clusters().merge(&json!({"data": {remote: record}}));
 }
 
@@ -131,7 +131,6 @@ fn remote_away_loses_no_copy_to_its_twin() {
     }
 }
 
-/// A rebuilt cluster may take over its former copies, but no copy of another known cluster.
 #[test]
 fn accepted_cluster_takes_no_copy_of_a_remote_in_doubt() {
     let (stage, source, target) = copied("known-doubt");

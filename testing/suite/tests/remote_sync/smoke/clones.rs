@@ -8,9 +8,26 @@ use suite::{
 };
 
 use crate::{
-    faults::known_clusters::{copied, shows, uid},
-    support::{is_in_sync, is_refused, one},
+    faults::known_clusters::{accept, copied, rival, shows, uid},
+    support::{has_pairs, is_in_sync, is_refused, one},
 };
+
+/// A rebuilt cluster may take over its former copies, but no copy of another known cluster.
+#[test]
+fn an_accepted_identity_takes_no_copy_from_another_cluster() {
+    if !needs(Need::Embedded, "there are three servers") {
+        return;
+    }
+    let (stage, source, target) = copied("taken");
+    let copy = target.uid();
+    rival(&stage);
+    accept(&stage, "east", &uid(&stage.remotes[1]));
+    let sidecar = stage.start_served(&[]);
+    has_pairs(&sidecar, "east", "conflict", 1.0);
+    source.set_number(2);
+    target.wait_for_number(2);
+    stays("it stays that", || (target.uid(), target.number()) == (copy.clone(), Some(2)));
+}
 
 /// Without a name of its own the clone has none of the other one's sources: its copies would be orphans. It is refused
 /// alone, from its start or when it begins to lie.
