@@ -72,12 +72,12 @@ impl Reason {
 
     /// Returns whether the deletion stays registered with the limit.
     pub(crate) fn is_of_limit(self) -> bool {
-        // A dry run keeps the token of a deletion: the next pass must not take another one.
-        self == Self::DryRun(DELETE_TARGET)
-            || matches!(
-                self,
-                Self::GracePeriod(_) | Self::NextToken(_) | Self::TooMany | Self::Swept
-            )
+        match self {
+            Self::GracePeriod(_) | Self::NextToken(_) | Self::TooMany | Self::Swept => true,
+            // A dry run keeps the token of a deletion: the next pass must not take another one.
+            Self::DryRun(write) => write == DELETE_TARGET,
+            _ => false,
+        }
     }
 
     /// The state; whether a person should act and gets an Event; the wait before the next attempt without an event; and
