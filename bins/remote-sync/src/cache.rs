@@ -181,7 +181,7 @@ pub(crate) enum RetryClass {
     Transient,
     /// The same request would be rejected again.
     Refused,
-    /// No response, or one that puts the connection in doubt.
+    /// The server did not respond, or its response puts the connection in doubt.
     Down,
 }
 

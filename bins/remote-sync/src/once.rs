@@ -16,7 +16,7 @@ use crate::{
     },
 };
 
-/// How often to check. A poll, because most progress in queues, stores and connections wakes nobody. A check takes
+/// The polling interval: most progress in queues, stores and connections sends no signal, and a check takes
 /// microseconds.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 

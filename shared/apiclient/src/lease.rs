@@ -70,7 +70,7 @@ const MAX_CONFLICTS: u32 = 3;
 const MAX_WAIT: Duration = Duration::from_secs(60);
 
 impl Renewal {
-    /// For our `own` Lease, or for one that somebody else creates.
+    /// Renews our `own` Lease; `None` means that another component creates the Lease.
     pub fn new(own: Option<Lease>, period: Duration, now: Instant) -> Self {
         let backoff = Backoff::new(period.min(MAX_WAIT)).honoring(period);
         Self { own, period, known: None, renewed: None, not_before: now, backoff }

@@ -107,7 +107,7 @@ fn parse(spec: &Value) -> Result<CertReq, String> {
 }
 
 impl Ca {
-    /// Returns a PEM certificate for a CSR's key, but for another user than it requests; valid for an hour.
+    /// Returns a PEM certificate for a CSR's key and the given user, valid for an hour.
     pub fn certificate_for(&self, csr: &Value, user: &str, groups: &[&str]) -> String {
         let now = SystemTime::now();
         let certificate = self.sign(&Subject {

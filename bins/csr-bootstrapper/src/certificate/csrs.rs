@@ -30,7 +30,7 @@ const REREAD_INTERVAL: Duration = Duration::from_secs(15);
 const MAX_CSRS: usize = 1000;
 /// Maximum length of a resourceVersion, a 64-bit number.
 const MAX_VERSION: usize = 20;
-/// How long a read is kept: nobody waits for an older one, and a step reads again.
+/// How long a read is kept. After that, a step reads the CSR again.
 const MAX_AGE: Duration = Duration::from_secs(3600);
 /// Maximum number of kept reads: further CSRs are read at each step.
 const MAX_READS: usize = 100;

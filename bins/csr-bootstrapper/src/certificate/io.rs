@@ -1,5 +1,5 @@
-//! Environment of a certificate: both clusters through [`Io`], and writes of Secrets, each a single one that the server
-//! refuses if the Secret has changed.
+//! Environment of a certificate: both clusters through [`Io`], and guarded writes of Secrets. The server refuses a
+//! write if the Secret has changed.
 
 use std::{collections::BTreeMap, mem, time::Instant};
 
@@ -134,9 +134,9 @@ impl RequestStore {
         Ok(())
     }
 
-    /// Writes these values. `Conflict`, `AlreadyExists` and `NotFound` mean that another process may have changed one of
-    /// the keys since they were read. The Secret is never deleted: to create it again, the agent would need a permission
-    /// that yields the token of any ServiceAccount in the namespace.
+    /// Writes these values. `Conflict`, `AlreadyExists` and `NotFound` mean that another process may have changed one
+    /// of the keys since they were read. The Secret is never deleted: to create it again, the agent would need a
+    /// permission that yields the token of any ServiceAccount in the namespace.
     pub(crate) fn write(&mut self, values: &SecretValues) -> Result<()> {
         let Err(error) = self.write_once(values) else { return Ok(()) };
         if !has_changed(&error) {

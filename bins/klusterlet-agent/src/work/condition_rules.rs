@@ -122,7 +122,7 @@ pub(crate) fn retain(conditions: &mut Vec<WorkCondition>, rules: &[ConditionRule
     });
 }
 
-/// Removes conditions of removed rules: the removal changed the generation, but not the one that they observed.
+/// Removes conditions of removed rules: their `observedGeneration` stays behind the work's generation.
 fn remove_old(conditions: &mut Vec<WorkCondition>, generation: i64) {
     conditions.retain(|condition| {
         !is_from_rule(condition) || condition.observed_generation == Some(generation)

@@ -34,7 +34,7 @@ pub(super) struct HubIdentity {
     rewinds: u64,
     /// When and why the last comparison failed.
     failure: Option<(Instant, String)>,
-    /// Why the hub is in doubt, until the process ends: nobody knows which works will come back.
+    /// Why the hub is in doubt. The doubt lasts until the process ends: any absent work may come back.
     doubt: Option<&'static str>,
 }
 

@@ -60,7 +60,7 @@ impl Memory {
         self.change_all(&mut |memory| memory.uploads.clear());
     }
 
-    /// Forgets writes that nobody is likely to undo.
+    /// Forgets writes that have lasted long enough.
     pub(crate) fn forget_old(&mut self, now: Instant) {
         self.change_all(&mut |memory| {
             memory.updated.forget_old(now);

@@ -249,7 +249,7 @@ impl Client {
         status::error(&status, &self.describe(request), request, code, retry_after.as_deref())
     }
 
-    /// The error for a missing answer, or one that violates the protocol. It names the address.
+    /// Returns the error for a missing or invalid answer, with the address of the server.
     pub(crate) fn lost(&self, request: &ApiRequest<'_>, error: &ureq::Error) -> Error {
         match error {
             ureq::Error::Protocol(_)

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, mem};
 /// The maximum number of objects, their maximum total weight, and how to weigh one.
 pub(super) type Limits<T> = (usize, usize, fn(&T) -> usize);
 
-/// Objects by name; `None` stands for an invalid object, or for one that was omitted as the heaviest.
+/// Objects by name; `None` stands for an invalid object, or an object that the weight limit omits.
 #[derive(Debug)]
 pub(super) struct Objects<T> {
     pub(super) limits: Limits<T>,

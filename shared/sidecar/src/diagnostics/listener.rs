@@ -27,7 +27,7 @@ type Session = dyn Fn(&TcpStream, &mut Respond<'_>) -> io::Result<()> + Send + S
 
 /// For each read and write; Prometheus' scrape_timeout.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
-/// The pause after a failed accept, such as for lack of descriptors.
+/// The pause after a failed accept, such as for lack of descriptors. The process ends without waiting for this thread.
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 
 pub struct HttpListener {

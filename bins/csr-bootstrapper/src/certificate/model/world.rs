@@ -237,7 +237,7 @@ impl World {
         issued + LIFE > self.now && issued >= self.refused_before
     }
 
-    /// Returns whether a CSR leads to a certificate that nobody has yet.
+    /// Returns whether a CSR leads to a new certificate.
     pub(super) fn is_of_use(&self, csr: &Csr) -> bool {
         match csr.state {
             _ if csr.done => false,
